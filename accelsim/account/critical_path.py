@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import tee
 from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.account.spans import OUTSIDE
@@ -75,8 +74,9 @@ def keys_of(run: Run) -> list[str]:
     return [each.key for reason in reasons.values() for each in _by_operand(reason)]
 
 
-BY_STEP, STATES = "time on the critical path by step", "names of states"
-"""Name under which a run keeps the table of ``by_step``, and what ``operand_of`` looks up for each transfer."""
+BY_STEP, STATES, DONE = "time on the critical path by step", "names of states", "multiplications of commands"
+"""Names under which a run keeps the table of ``by_step``, what ``operand_of`` looks up for each transfer, and what
+``_multiplied`` counts."""
 
 HIDDEN = "hidden"
 """``bound_key`` of a layer that adds no time: all that it does happens while the run waits for others."""
@@ -128,8 +128,8 @@ def parts(run: Run) -> Iterator[PathShare]:
 
 def _parts(run: Run, path: Iterable[Segment], before: int = OUTSIDE) -> Iterator[PathShare]:
     """Pieces of the path, blamed; ``before``: the step of the piece before them."""
-    pieces, again = tee(path)
-    for piece, step in zip(pieces, _steps_of(run, again, before), strict=True):
+    pieces = list(path)
+    for piece, step in zip(pieces, _steps_of(run, pieces, before), strict=True):
         for blame, fs in blamed(run, piece):
             if fs:
                 yield PathShare(step, blame, fs)
@@ -217,21 +217,37 @@ def blamed(run: Run, piece: Segment) -> list[tuple[Blame, int]]:
     command = run.program.commands[piece.command]
     operand = operand_of(run, command) if piece.kind == "transfer" else ""
     resource = "" if piece.kind == "hand_over" else piece.resource
-    return [(Blame(kind, resource, operand), fs) for kind, fs in _shares(piece, command)]
+    return [(Blame(kind, resource, operand), fs) for kind, fs in _shares(run, piece, command)]
 
 
-def _shares(piece: Segment, command: Command) -> Iterator[tuple[str, int]]:
+def _shares(run: Run, piece: Segment, command: Command) -> list[tuple[str, int]]:
     """Reasons that the time of a piece goes to, and fs of each: as its mix says, with what is unused of one apart."""
-    whole_fs, (first, *others) = piece.end - piece.start, piece.mix or ((piece.kind, 1),)
-    parts_in_all = max(1, sum(count for _, count in piece.mix))
-    found = [(key, whole_fs * count // parts_in_all) for key, count in others]
-    for key, fs in ((first[0], whole_fs - sum(fs for _, fs in found)), *found):
-        unused_fs = 0
-        if key in UNUSED.loaded:
-            work, unused = multiplications(command.actions)
-            unused_fs = fs * unused // max(1, work + unused)
-            yield UNUSED[key], unused_fs
-        yield key, fs - unused_fs
+    whole_fs, unused = piece.end - piece.start, UNUSED.loaded
+    found = [(piece.kind, whole_fs)]
+    if piece.mix:
+        (first, _), *others = piece.mix
+        in_all = max(1, sum([count for _, count in piece.mix]))
+        rest = [(key, whole_fs * count // in_all) for key, count in others]
+        found = [(first, whole_fs - sum([fs for _, fs in rest])), *rest]
+    if unused.keys().isdisjoint([key for key, _ in found]):
+        return found
+    done, idle = _multiplied(run, command)
+    apart = []
+    for key, fs in found:
+        unused_fs = fs * idle // max(1, done + idle) if key in unused else 0
+        apart += [(unused[key], unused_fs)] if key in unused else []
+        apart.append((key, fs - unused_fs))
+    return apart
+
+
+def _multiplied(run: Run, command: Command) -> tuple[int, int]:
+    """Multiplications of a command, and those for which there was nothing to multiply; commands of equal cost share
+    their entries, so each set of entries is read once."""
+    known: dict[int, tuple[object, tuple[int, int]]] = run.once(DONE, dict)
+    key = id(command.actions)
+    if key not in known:
+        known[key] = command.actions, multiplications(command.actions)
+    return known[key][1]
 
 
 def operand_of(run: Run, command: Command) -> str:

@@ -67,31 +67,30 @@ class Clocked(EngineType):
         clock, log, last, before = self.clock(device.chip, engine), device.logs[engine], 0, START
         hold = self.holding(device, engine, queue, clock)
         for command in queue:
-            available, wait = yield from device.available(command.waits)
-            first = max(last + 1, clock.edge(available))
+            available, wait = device.released(command.waits) or (yield from device.available(command.waits))
+            first, free = max(last + 1, clock.edge(available)), clock.at(last)
             ready, cause = clock.at(first - 1), wait if wait is not None and first > last + 1 else before
-            log.wait(command.id, clock.at(last), ready, cause[2])
-            yield device.sleep_until(clock.at(first))
             first, last, narrow = yield from hold(command, first)
-            log.wait(command.id, ready, clock.at(first - 1), "buffer port")
-            log.work(command.id, clock.at(first - 1), clock.at(last))
+            log.add(command.id, (free, ready, clock.at(first - 1), clock.at(last)), cause[2], "buffer port")
             history = self.history(command, cause, ready, clock, first, last, narrow)
             self.carry_out(device, command, clock, first, last, history)
             before = (command.id, "done", QUEUE)
 
     def holding(self, device: Device, engine: str, queue: Sequence[Command], clock: Clock) -> Hold:
-        """Return a process that holds the engine for a command from an edge on, and lets it begin.
+        """Return a process that holds the engine for a command from an edge on, which may be later, and lets it begin.
 
         It ends when the last edge is certain, with the first edge, the last one, and the buffer for whose ports the
         command waited ('' for none).
         """
 
         def hold(command: Command, first: int) -> Yields[tuple[int, int, str]]:
-            held = yield from device.hold_ports(command, engine, clock.at(clocks_of(command)))
-            first = max(first, clock.edge(held))
-            device.begin_now(command, clock.at(first))
-            narrow = device.narrow_buffer(command) if held else ""
-            return first, first + clocks_of(command) - 1, narrow
+            clocks, narrow = clocks_of(command), ""
+            if device.holds_ports(command):
+                yield device.sleep_until(clock.at(first))
+                held = yield from device.hold_ports(command, engine, clock.at(clocks))
+                first, narrow = max(first, clock.edge(held)), device.narrow_buffer(command)
+            device.begin(command, clock.at(first))
+            return first, first + clocks - 1, narrow
 
         return hold
 
@@ -135,13 +134,12 @@ class Unclocked(EngineType):
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
         log, free, before = device.logs[engine], 0, START
         for command in queue:
-            available, wait = yield from device.available(command.waits)
-            ready, cause = max(free, available), wait if wait is not None and available > free else before
-            log.wait(command.id, free, ready, cause[2])
+            available, wait = device.released(command.waits) or (yield from device.available(command.waits))
+            start, ready = free, max(free, available)
+            cause = wait if wait is not None and available > free else before
             yield device.sleep_until(ready)
             begin, free = yield from self.carry_out(device, command)
-            log.wait(command.id, ready, begin, "peer")
-            log.work(command.id, begin, free)
+            log.add(command.id, (start, ready, begin, free), cause[2], "peer")
             done = self.activities(command)
             history = History(cause, done, (ready, begin)[: len(done)])
             device.complete(command, (begin, begin, free), history, begin)

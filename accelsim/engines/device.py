@@ -23,12 +23,19 @@ LATE, LAST = 2, 3
 """SimPy priorities below NORMAL: runs when every other event of the instant has run, also those that are late."""
 
 
-def late(env: simpy.Environment, t_fs: int, decide: Callable[[], None], priority: int = LATE) -> None:
+def late(env: simpy.Environment, t_fs: int, decide: Callable[[simpy.Event], None], priority: int = LATE) -> None:
     """Call ``decide`` at ``t_fs``, after every ordinary event of that instant."""
-    event = env.event()
-    event._ok, event._value = True, None
-    event.callbacks = [lambda _: decide()]
+    event = simpy.Event(env)
+    event._ok, event._value, event.callbacks = True, None, [decide]
     env.schedule(event, priority=priority, delay=t_fs - env.now)  # type: ignore[arg-type]
+
+
+def fire(event: simpy.Event, value: object) -> None:
+    """Let an event happen within this call, which a late decision makes: no ordinary event is due before it."""
+    callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+    event._ok, event._value = True, value
+    for callback in callbacks:
+        callback(event)
 
 
 class Asked(NamedTuple):
@@ -67,8 +74,9 @@ class Delivery(NamedTuple):
 class MemoryPort(Protocol):
     """A shared port of a memory."""
 
-    def request(self, rank: tuple[int, str], asked: Asked) -> simpy.Event:
-        """Ask now (at an edge) for a transfer; the event fires at acceptance with ``Served``. Lower rank goes first."""
+    def request(self, rank: tuple[int, str], asked: Asked, at_fs: int = 0) -> simpy.Event:
+        """Ask for a transfer, at the edge ``at_fs`` or now; the event fires at acceptance with ``Served``. Lower rank
+        goes first."""
 
 
 Mix = tuple[tuple[str, int], ...]
@@ -160,16 +168,22 @@ class EngineLog:
         if fs > 0:
             self.entries.append((command, why, fs))
 
-    def work(self, command: int, start_fs: int, end_fs: int) -> None:
-        """Note that the engine worked for a command, perhaps while it still worked for the one before."""
-        if end_fs > self._until:
-            self.spend(command, BUSY, end_fs - max(start_fs, self._until))
-            self._until = end_fs
+    def add(self, command: int, times: tuple[int, int, int, int], why: str, late: str = "") -> None:
+        """Note the ``times`` of a command, fs: when the engine was free for it, when it was ready, its begin, its end.
 
-    def wait(self, command: int, start_fs: int, end_fs: int, why: str) -> None:
-        """Note that a command waited; time in which the engine still worked does not count."""
-        if end_fs > start_fs:
-            self.spend(command, why, end_fs - max(start_fs, self._until))
+        It waited for ``why`` until it was ready, and then for ``late``; time in which the engine still worked for the
+        command before counts as work for that one.
+        """
+        free, ready, begin, end = times
+        until, entries = self._until, self.entries
+        if ready > free and ready > until:
+            entries.append((command, why, ready - (free if free > until else until)))
+        if begin > ready and begin > until:
+            entries.append((command, late, begin - (ready if ready > until else until)))
+        if end > until:
+            if end > begin:
+                entries.append((command, BUSY, end - (begin if begin > until else until)))
+            self._until = end
 
 
 class Times(NamedTuple):
@@ -210,8 +224,11 @@ class Device(Protocol):
     def shared(self, what: str, make: Callable[[], R]) -> R:
         """Return what several queues of the device share by a name, made by the first of them that asks."""
 
+    def released(self, waits: Sequence[Wait], why: str = "") -> tuple[int, Wait | None] | None:
+        """Return the release time of all ``waits`` (of that kind) and the one released last; None if not known yet."""
+
     def available(self, waits: Sequence[Wait], why: str = "") -> Yields[tuple[int, Wait | None]]:
-        """Wait until the release times of all ``waits`` (of that kind) are known: (fs, the one released last)."""
+        """Wait until ``released`` is known, and return it."""
 
     def publish(self, command: int, phase: Phase, t_fs: int) -> None:
         """Make known that the command passes the phase at ``t_fs`` (now or later)."""
@@ -228,14 +245,14 @@ class Device(Protocol):
     def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Yields[int]:
         """Hold the ports that it needs for so long from now on; the time (fs) from which all are held, 0 for none."""
 
+    def holds_ports(self, command: Command) -> bool:
+        """Return whether it needs ports of buffers that can run out."""
+
     def sleep_until(self, t_fs: int) -> simpy.Event:
         """Return an event at that time, or now if it has passed."""
 
     def begin(self, command: Command, t_fs: int) -> None:
         """Let the command start to overwrite its destinations at ``t_fs``."""
-
-    def begin_now(self, command: Command, t_fs: int) -> None:
-        """Do the same without an event of its own: ``t_fs`` is now, or no other process runs before it."""
 
     def check_reads(self, command: Command, role: str, from_fs: int, to_fs: int) -> None:
         """Check at ``to_fs`` that the operand which the command read in this role was valid since ``from_fs``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from accelsim.engines.device import ACTIVE, BUSY, EngineLog, Times
@@ -30,11 +30,8 @@ def costs(commands: Iterable[Command]) -> dict[Entry, int]:
 
     Commands of equal cost share their entries, so each set of entries is read once and multiplied.
     """
-    times: dict[tuple[int, int], int] = defaultdict(int)
-    shared: dict[int, tuple[Action, ...]] = {}
-    for command in commands:
-        shared[id(command.actions)] = command.actions
-        times[id(command.actions), command.op] += 1
+    shared = dict[int, tuple[Action, ...]]()
+    times = Counter([(id(shared.setdefault(id(each.actions), each.actions)), each.op) for each in commands])
     totals: dict[Entry, int] = defaultdict(int)
     for (entries, op), often in times.items():
         for component, action, tensor, count in shared[entries]:
@@ -51,11 +48,13 @@ def summed(log: EngineLog, entries: Iterable[tuple[int, str, int]]) -> Times:
     """Return the sums of entries (step, reason, fs) of a log."""
     totals: dict[str, int] = dict.fromkeys(log.listed, 0)
     by_step: dict[int, dict[str, int]] = {}
+    sums = defaultdict[tuple[int, str], int](int)
     for op, why, fs in entries:
+        sums[op, why] += fs
+    for (op, why), fs in sums.items():
         totals[why] = totals.get(why, 0) + fs
         if log.listed and why != BUSY:
-            reasons = by_step.setdefault(op, {})
-            reasons[why] = reasons.get(why, 0) + fs
+            by_step.setdefault(op, {})[why] = fs
     stalled = {why: fs for why, fs in totals.items() if fs and why not in (BUSY, ACTIVE)}
     return Times(totals.get(BUSY, 0), stalled, by_step)
 

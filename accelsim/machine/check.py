@@ -9,11 +9,11 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import pairwise
-from typing import NamedTuple
+
+import numpy as np
 
 from accelsim.machine.critical_path import critical_path
-from accelsim.machine.run import LawError, Run, Slice
+from accelsim.machine.run import LawError, Run
 from accelsim.program.actions import COMMANDS, MAC, PADDING, RD, READ, WAYS, WR, WRITE, is_done
 from accelsim.program.roles import multiplier, spec_of
 from accelsim.program.work import Transfer
@@ -45,9 +45,9 @@ def every_command_runs_once(run: Run) -> Iterator[str]:
     if missing or len(done) != len(run.program.commands):
         names = ", ".join(f"{run.program.commands[index].label} ({index})" for index in missing[:SHOWN])
         yield f"{len(done)} of {len(run.program.commands)} commands completed; waiting for ever: {names}"
-    for piece in run.slices:
-        if not 0 <= piece.start <= piece.data <= piece.end <= run.time_fs:
-            yield f"{piece} of a run of {run.time_fs} fs"
+    start, data, end = run.times
+    wrong = (start < 0) | (start > data) | (data > end) | (end > run.time_fs)
+    yield from (f"{run.slices[index]} of a run of {run.time_fs} fs" for index in np.nonzero(wrong)[0].tolist())
 
 
 def engine_times_add_up(run: Run) -> Iterator[str]:
@@ -93,33 +93,44 @@ def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
             yield f"{array} needs {float(needed):.0f} fs at its peak, the run took {run.time_fs}"
 
 
-class _Moved(NamedTuple):
-    piece: Slice
-    nbytes: int
-
-
 def ports_stay_below_their_peak(run: Run) -> Iterator[str]:
     """Data of a port is never interleaved, and none moves faster than the port: so over no interval either.
 
     That is what 'bandwidth' promises, which also serves levels. 'ideal' takes no time; of memories that are followed
     see ``drams_stay_below_their_peak``.
     """
-    by_port: dict[tuple[str, bool], list[_Moved]] = defaultdict(list)
-    for piece in run.slices:
+    by_port: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
+    lanes = _lanes(run)
+    for index, piece in enumerate(run.slices):
         work = run.program.commands[piece.command].work
-        port = (cache_of(run.chip, work.memory) or work.memory) if isinstance(work, Transfer) else ""
-        if isinstance(work, Transfer) and run.memory_model != "ideal" and port not in run.dram:
-            duplex = run.chip.memories[port].full_duplex
-            by_port[port, work.write and duplex].append(_Moved(piece, work.nbytes))
+        if isinstance(work, Transfer) and (lane := lanes.get((work.memory, work.write))):
+            by_port[lane].append((index, work.nbytes))
     for (memory, _), moves in by_port.items():
         attached = run.chip.memories[memory]
         bandwidth, beat_B = attached.rate_Bps, attached.memory.beats_B
-        for piece, nbytes in moves:
-            if piece.end - piece.data < transfer_fs(nbytes, beat_B, bandwidth):
-                yield f"{nbytes} B in {piece.end - piece.data} fs through {memory} ({bandwidth:g} B/s): {piece}"
-        for (one, _), (other, _) in pairwise(sorted(moves, key=lambda move: (move.piece.data, move.piece.end))):
-            if other.data < one.end:
-                yield f"two transfers at once through {memory}: {one}, {other}"
+        index, nbytes = np.array(moves, np.int64).T
+        data, end = run.times[1:, index]
+        sizes, of = np.unique(nbytes, return_inverse=True)
+        least = np.array([transfer_fs(size, beat_B, bandwidth) for size in sizes.tolist()], np.int64)
+        for at in np.nonzero(end - data < least[of])[0]:
+            piece = run.slices[index[at]]
+            yield f"{nbytes[at]} B in {end[at] - data[at]} fs through {memory} ({bandwidth:g} B/s): {piece}"
+        order = np.lexsort((end, data))
+        for at in np.nonzero(data[order[1:]] < end[order[:-1]])[0]:
+            one, other = (run.slices[index[each]] for each in order[at : at + 2])
+            yield f"two transfers at once through {memory}: {one}, {other}"
+
+
+def _lanes(run: Run) -> dict[tuple[str, bool], tuple[str, bool]]:
+    """(memory, write) of a transfer -> the memory or cache whose port it takes at a rate in bytes, and which way of
+    it."""
+    found: dict[tuple[str, bool], tuple[str, bool]] = {}
+    for memory in run.chip.memories if run.memory_model != "ideal" else ():
+        port = cache_of(run.chip, memory) or memory
+        if port not in run.dram:
+            duplex = run.chip.memories[port].full_duplex
+            found |= {(memory, write): (port, write and duplex) for write in (False, True)}
+    return found
 
 
 def _passed(run: Run) -> dict[tuple[str, str], int]:

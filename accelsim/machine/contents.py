@@ -8,7 +8,7 @@ wrong and ``HazardError`` says so. Values are kept by a policy (``effects``): ex
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from operator import itemgetter
 from typing import Protocol
 
 from accelsim.errors import HazardError
@@ -30,34 +30,41 @@ class Effects(Protocol):
         """The bytes of the region now belong to another one."""
 
 
-class Agenda:
-    """Agenda of checks and changes at later times, in order of time and then of entry.
+BEGIN, W, A, DONE = range(4)
+"""Moments of a command: it begins to overwrite its destinations; it has read its stationary, its streamed operand; it
+is done."""
+ROLES = {W: "w", A: "a"}
+"""Moment -> role of what a command has then read."""
+Entry = tuple[int, int, Command, int, "Contents"]
+"""Time (fs) of a moment of a command, the time since when what it has read must have been valid (negative when its
+reads are checked at other moments), and the contents that it is about."""
 
-    Engines see none of it, so it takes no events of the simulation: ``until`` catches up before anybody could look.
+
+class Agenda:
+    """Moments of commands, in the order in which engines made them certain.
+
+    Engines see none of it, so it is played when all times are known: in order of time, then of entry.
     """
 
     def __init__(self) -> None:
-        self._entries: list[tuple[int, int, Callable[[int], None]]] = []
-        self._count = 0
+        self.entries: list[Entry] = []
 
-    def at(self, t_fs: int, action: Callable[[int], None]) -> None:
-        """Call ``action`` with that time once it has come."""
-        heappush(self._entries, (t_fs, self._count, action))
-        self._count += 1
+    def play(self) -> None:
+        """Do and check all that happens before ``NEVER``. Raises HazardError."""
+        for entry in sorted(self.entries, key=_TIME):
+            if entry[0] > NEVER:
+                break
+            entry[4].pass_by(entry)
 
-    def until(self, t_fs: int) -> None:
-        """Do all that is due by then."""
-        entries = self._entries
-        while entries and entries[0][0] <= t_fs:
-            due_fs, _, action = heappop(entries)
-            action(due_fs)
+
+_TIME = itemgetter(0)
 
 
 class Contents:
-    """Versions of all regions of a program; ``effects`` holds the values."""
+    """Versions of all regions of a program; ``effects`` holds the values. ``told`` is called for each command done."""
 
-    def __init__(self, program: Program, effects: Effects) -> None:
-        self._program, self._effects = program, effects
+    def __init__(self, program: Program, effects: Effects, told: Callable[[], None] | None = None) -> None:
+        self._program, self._effects, self._told = program, effects, told
         count = len(program.regions)
         self._version = [0] * count
         self._valid_from = [NEVER] * count
@@ -67,6 +74,20 @@ class Contents:
     def preset(self, region: int) -> None:
         """The region holds version 0 from the start (weights and inputs in their memory)."""
         self._valid_from[region] = 0
+
+    def pass_by(self, entry: Entry) -> None:
+        """A moment of a command has come. Raises HazardError."""
+        t_fs, moment, command, from_fs, _ = entry
+        role = ROLES.get(moment)
+        for use in command.reads if from_fs >= 0 else ():
+            if role is None or use.role == role:
+                self.read(command, use, from_fs, t_fs)
+        if moment == BEGIN:
+            self.begin(command, t_fs)
+        elif moment == DONE:
+            self.commit(command, t_fs)
+            if self._told is not None:
+                self._told()
 
     def begin(self, command: Command, t_fs: int) -> None:
         """The command starts to overwrite its destinations: what was there, and all that overlaps, is gone."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import simpy
 
 from accelsim.engines.device import Delivery, EngineLog, History, MemoryPort
-from accelsim.machine.contents import Agenda, Contents
+from accelsim.machine.contents import BEGIN, DONE, A, Agenda, Contents, W
 from accelsim.machine.exchange import Exchange
 from accelsim.machine.milestones import Milestones, Waiting
 from accelsim.machine.run import Slice
@@ -39,7 +40,8 @@ class Progress:
 class Context:
     """Environment, chip, clock, milestones, contents of the memories, and the records of the run: a ``Device``.
 
-    ``agenda``: one for all devices of a simulation, whose values reach each other.
+    ``agenda``: one for all devices of a simulation whose values reach each other. ``ended``: commands with their times
+    (start, data, end; fs) as they became certain. ``told`` is called for each.
     """
 
     env: simpy.Environment
@@ -51,12 +53,18 @@ class Context:
     ports: Mapping[tuple[str, bool], MemoryPort] = field(default_factory=dict)
     name: str = ""
     messages: Exchange | None = None
-    slices: list[Slice] = field(default_factory=list)
+    ended: list[tuple[Command, int, int, int]] = field(default_factory=list)
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
     agenda: Agenda = field(default_factory=Agenda)
-    progress: Progress | None = None
+    told: Callable[[], None] | None = None
     histories: dict[int, History] = field(default_factory=dict)
     _shared: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def slices(self) -> list[Slice]:
+        """Return what has ended, in the order of the commands."""
+        found = [Slice(each.id, each.engine, each.op, each.label, *times) for each, *times in self.ended]
+        return sorted(found, key=itemgetter(0))
 
     def shared(self, what: str, make: Callable[[], Any]) -> Any:
         """Return what several queues of the device share by a name, made by the first of them that asks."""
@@ -68,13 +76,20 @@ class Context:
         """An event at that time, or now if it has passed."""
         return self.env.timeout(max(0, t_fs - self.env.now))
 
-    def available(self, waits: Iterable[Wait], why: str = "") -> Waiting:
-        """See ``Milestones.available``."""
-        return self.milestones.available(waits, why)
+    @property
+    def released(self) -> Callable[..., tuple[int, Wait | None] | None]:
+        """See ``Milestones.released``."""
+        return self.milestones.released
 
-    def publish(self, command: int, phase: Phase, t_fs: int) -> None:
+    @property
+    def available(self) -> Callable[..., Waiting]:
+        """See ``Milestones.available``."""
+        return self.milestones.available
+
+    @property
+    def publish(self) -> Callable[[int, Phase, int], None]:
         """See ``Milestones.publish``."""
-        self.milestones.publish(command, phase, t_fs)
+        return self.milestones.publish
 
     def exchange(self, message: Message, send: bool) -> Delivery:
         """Be ready, from now on, to send or receive a message."""
@@ -94,36 +109,27 @@ class Context:
         """Hold the ports that it needs; the time (fs) from which all are held, 0 when none is needed."""
         return acquire(self.buffers.needed(command), engine, duration_fs)
 
-    def begin_now(self, command: Command, t_fs: int) -> None:
-        """The command overwrites its destinations from now on, which is ``t_fs`` for all who could look."""
-        self.agenda.until(int(self.env.now))
-        self.contents.begin(command, t_fs)
+    def holds_ports(self, command: Command) -> bool:
+        """Return whether it needs ports of buffers that can run out."""
+        return self.buffers.needs(command)
 
     def begin(self, command: Command, t_fs: int) -> None:
         """At ``t_fs`` the command starts to overwrite its destinations."""
-        if any(use.role in ("whole", "begin") for use in command.writes):
-            self.agenda.at(t_fs, lambda now: self.contents.begin(command, now))
+        self.agenda.entries.append((t_fs, BEGIN, command, -1, self.contents))
+
+    def check_reads(self, command: Command, role: str, from_fs: int, to_fs: int) -> None:
+        """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
+        self.agenda.entries.append((to_fs, W if role == "w" else A, command, from_fs, self.contents))
 
     def complete(
         self, command: Command, times: tuple[int, int, int], history: History, reads_from_fs: int = -1
     ) -> None:
         """See ``Device.complete``."""
-        end_fs = times[2]
-        self.slices.append(Slice(command.id, command.engine, command.op, command.label, *times))
-        self.histories[command.id] = history
-        self.milestones.publish(command.id, "done", end_fs)
-        self.agenda.at(end_fs, lambda now: self._finish(command, reads_from_fs, now))
-
-    def _finish(self, command: Command, reads_from_fs: int, end_fs: int) -> None:
-        if reads_from_fs >= 0:
-            for use in command.reads:
-                self.contents.read(command, use, reads_from_fs, end_fs)
-        self.contents.commit(command, end_fs)
-        if self.progress is not None:
-            self.progress.one_more()
-
-    def check_reads(self, command: Command, role: str, from_fs: int, to_fs: int) -> None:
-        """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
-        for use in command.reads:
-            if use.role == role:
-                self.agenda.at(to_fs, lambda now, use=use: self.contents.read(command, use, from_fs, now))  # type: ignore[misc]
+        start_fs, data_fs, end_fs = times
+        number = command.id
+        self.ended.append((command, start_fs, data_fs, end_fs))
+        self.histories[number] = history
+        self.milestones.publish(number, "done", end_fs)
+        self.agenda.entries.append((end_fs, DONE, command, reads_from_fs, self.contents))
+        if self.told is not None:
+            self.told()

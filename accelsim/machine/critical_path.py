@@ -40,6 +40,7 @@ class _Walk:
     def __init__(self, run: Run) -> None:
         self.run, self.segments, self.t = run, list[Segment](), run.time_fs
         self.delay_fs = Clock(run.chip.clock).at(run.chip.token_delay)
+        self._edges_fs = {engine: self._edge_fs(engine) for engine in run.program.engines}
 
     def walk(self) -> list[Segment]:
         """The whole path."""
@@ -60,7 +61,7 @@ class _Walk:
         before, what, why = history.cause
         if before >= 0 and why not in (QUEUE, PORT):
             released = self._when(before, what)
-            if abs(released + self.delay_fs - history.begins[0]) > self._edge_fs(command):
+            if abs(released + self.delay_fs - history.begins[0]) > self._edges_fs[self.run.slices[command].engine]:
                 self._fail(command, f"went on at {history.begins[0]} fs, {why!r} came at {released} fs")
             self._no_earlier_than(released)
             self._link(why)
@@ -75,9 +76,8 @@ class _Walk:
         """Return when a command has passed a phase, fs."""
         return self.run.histories[command].read(event, self.run.slices[command].end)
 
-    def _edge_fs(self, command: int) -> int:
-        """Return how long the engine of a command waits at most for its next edge, fs."""
-        engine = self.run.slices[command].engine
+    def _edge_fs(self, engine: str) -> int:
+        """Return how long an engine waits at most for its next edge, fs."""
         clock = ENGINES[self.run.program.engines[engine]].clock(self.run.chip, engine)
         return 1 if clock is None else clock.at(1) + 1
 
@@ -87,7 +87,7 @@ class _Walk:
 
     def _emit(self, start: int, command: int, kind: str, resource: str, mix: Mix = ()) -> None:
         """The time from ``start`` to where the walk stands goes to this; the walk then stands at ``start``."""
-        if kind not in PATH_KINDS:
+        if kind not in PATH_KINDS.loaded and kind not in PATH_KINDS:
             raise LawError(f"no kind {kind!r} of pieces of the critical path; there are {', '.join(PATH_KINDS)}")
         start = max(0, min(start, self.t))
         if start < self.t:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import simpy
 
-from accelsim.engines.device import Asked, Served, late
+from accelsim.engines.device import Asked, Served, fire, late
 from accelsim.errors import Problem, UsageError, known
 from accelsim.machine.rates import Bandwidth, Ideal, lane_of
 from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import cache_of
 from accelsim.spec.memory import Attachment
-from accelsim.time import Clock
+from accelsim.time import NEVER, Clock
 
 if TYPE_CHECKING:
     from accelsim.dram.device import Device
@@ -194,33 +195,41 @@ class Port:
     ) -> None:
         self._env, self._clock, self._model, self._queues = env, clock, model, queues
         self._before: tuple[int, int] | None = None  # command and end of the latest transfer
-        self._pending: list[tuple[tuple[int, str], Asked, simpy.Event]] = []
-        self._arbitrating = False
+        self._pending: list[tuple[tuple[int, str], int, Asked, simpy.Event]] = []
+        self._deciding_fs = NEVER  # time of the next decision
         self._accepting_fs = 0  # earliest time of the next acceptance
 
-    def request(self, rank: tuple[int, str], asked: Asked) -> simpy.Event:
-        """Ask now (at an edge) for a transfer; the event fires at acceptance. Lower rank goes first."""
-        accepted = self._env.event()
-        self._pending.append((rank, asked, accepted))
-        if not self._arbitrating:
-            self._arbitrate()
+    def request(self, rank: tuple[int, str], asked: Asked, at_fs: int = 0) -> simpy.Event:
+        """Ask for a transfer, at the edge ``at_fs`` or now; the event fires at acceptance. Lower rank goes first."""
+        accepted = simpy.Event(self._env)
+        at_fs = max(at_fs, int(self._env.now))
+        self._pending.append((rank, at_fs, asked, accepted))
+        self._arbitrate(at_fs)
         return accepted
 
-    def _arbitrate(self) -> None:
-        self._arbitrating = True
-        late(self._env, max(self._accepting_fs, int(self._env.now)), self._decide)
+    def _arbitrate(self, at_fs: int) -> None:
+        """Decide between those who have asked by ``at_fs``, once the port accepts; an earlier decision comes first."""
+        at_fs = max(at_fs, self._accepting_fs)
+        if at_fs < self._deciding_fs:
+            self._deciding_fs = at_fs
+            late(self._env, at_fs, self._decide)
 
-    def _decide(self) -> None:
-        self._arbitrating = False
-        if len(self._pending) > 1:
-            self._pending.sort(key=lambda entry: entry[0])
-        _, asked, accepted = self._pending.pop(0)
+    def _decide(self, due: simpy.Event) -> None:
         now = int(self._env.now)
+        if now != self._deciding_fs:  # the decision was made earlier
+            return
+        chosen = min((entry for entry in self._pending if entry[1] <= now), key=_RANK)
+        self._pending.remove(chosen)
+        _, _, asked, accepted = chosen
         served = self._model.serve(asked, now)
         if self._before is not None and self._queues(served, self._before[1]):
             served = served._replace(after=self._before)
         self._before = asked.command, served.end
-        accepted.succeed(served)
         self._accepting_fs = self._clock.at(self._clock.edge(now) + 1)
+        self._deciding_fs = NEVER
         if self._pending:
-            self._arbitrate()
+            self._arbitrate(min(entry[1] for entry in self._pending))
+        fire(accepted, served)
+
+
+_RANK = itemgetter(0)

@@ -35,24 +35,26 @@ class Milestones:
         """The time, if it is known yet."""
         return self._times[phase].get(command)
 
-    def available(self, waits: Iterable[Wait], why: str = "") -> Waiting:
-        """Wait until all release times are known (with ``why``: only of those that wait for this).
-
-        Returns the time (fs) from which on all can be acquired (0 when there is nothing to wait for) and the one that
-        was released last.
-        """
-        latest, last = 0, None
+    def released(self, waits: Iterable[Wait], why: str = "") -> tuple[int, Wait | None] | None:
+        """Time (fs) from which on all can be acquired (0 when there is nothing to wait for), and the one that was
+        released last; with ``why`` only of those that wait for this. None while a time is not known."""
+        latest, last, times, delay_fs = 0, None, self._times, self._delay_fs
         for wait in waits:
-            if why and wait.why != why:
+            command, phase, reason = wait
+            if why and reason != why:
                 continue
-            known = self._times[wait.phase]
-            if wait.command not in known:
-                key = (wait.command, wait.phase)
-                waiter = self._waiters.get(key)
-                if waiter is None:
-                    waiter = self._waiters[key] = self._env.event()
-                yield waiter
-            released = known[wait.command] + self._delay_fs
-            if released > latest:
-                latest, last = released, wait
+            known = times[phase].get(command)
+            if known is None:
+                return None
+            if known + delay_fs > latest:
+                latest, last = known + delay_fs, wait
         return latest, last
+
+    def available(self, waits: Iterable[Wait], why: str = "") -> Waiting:
+        """Wait until all release times are known; see ``released``."""
+        for command, phase, reason in waits:
+            if (not why or reason == why) and command not in self._times[phase]:
+                yield self._waiters.setdefault((command, phase), simpy.Event(self._env))
+        found = self.released(waits, why)
+        assert found is not None
+        return found

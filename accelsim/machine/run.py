@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+import numpy as np
+
 from accelsim.engines.device import History, Mix
 from accelsim.engines.registry import TypeTable
 from accelsim.errors import count_of
@@ -14,7 +16,7 @@ from accelsim.program.actions import ActionName
 from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.time import FS
-from accelsim.types import Array
+from accelsim.types import Array, Ints
 
 if TYPE_CHECKING:
     from accelsim.machine.dram_stats import Accesses, CacheStats, DramStats
@@ -157,6 +159,11 @@ class Run:
             self.derived[name] = make()
         found: T = self.derived[name]
         return found
+
+    @property
+    def times(self) -> Ints:
+        """Return start, data and end of all slices, fs: three rows."""
+        return self.once("times", lambda: np.array([piece[4:] for piece in self.slices], np.int64).reshape(-1, 3).T)
 
     @property
     def seconds(self) -> float:

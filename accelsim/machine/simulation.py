@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from accelsim.machine.check import check
 from accelsim.machine.contents import Agenda, Contents
 from accelsim.machine.context import Context, Progress
 from accelsim.machine.exchange import Exchange
+from accelsim.machine.hazards import sound
 from accelsim.machine.memory_models import DEFAULT, check_model, memories
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.run import Run
@@ -104,7 +104,9 @@ class Simulation:
         for device in self._devices.values():
             device.start()
         self.env.run(until=NEVER)
-        self.agenda.until(NEVER)
+        for device in self._devices.values():
+            device.settle()
+        self.agenda.play()
         if len(self._devices) > 1:
             _check_all_done(self._devices)
         return {name: device.gather() for name, device in self._devices.items()}
@@ -127,14 +129,16 @@ class _Device:
         self.program, self._how, self._feeds = program, how, feeds
         self._effects = policy(how.values, program, dict(feeds), how.keep)
         self._effects.mail = simulation.exchange.mail
-        contents = Contents(program, self._effects)
+        self._quiet = how.values == "off"  # contents are then no business of other devices
+        done = Progress(len(program.commands), told).one_more if told is not None else None
+        contents = Contents(program, self._effects, None if self._quiet else done)
         for region in program.presets:
             contents.preset(region)
         self._attached = memories(env, clock, program, how.memory_model, how.record)
         self.context = Context(
             env, chip, clock, Milestones(env, clock.at(chip.token_delay)), contents, Buffers(env, program),
-            self._attached.ports, name, simulation.exchange, agenda=simulation.agenda,
-            progress=Progress(len(program.commands), told) if told is not None else None,
+            self._attached.ports, name, simulation.exchange,
+            agenda=Agenda() if self._quiet else simulation.agenda, told=done if self._quiet else None,
         )  # fmt: skip
 
     def start(self) -> None:
@@ -144,16 +148,21 @@ class _Device:
 
     def waiting(self) -> list[Command]:
         """Commands that have not completed."""
-        done = {piece.command for piece in self.context.slices}
+        done = {command.id for command, *_ in self.context.ended}
         return [command for command in self.program.commands if command.id not in done]
+
+    def settle(self) -> None:
+        """Check what the commands read, where no values depend on it. Raises HazardError."""
+        if self._quiet and not sound(self.program, self.context.agenda.entries):
+            self.context.agenda.play()
 
     def gather(self) -> Run:
         """Return what happened; the laws of a run hold."""
         program, context = self.program, self.context
-        time_fs = max((piece.end for piece in context.slices), default=0)
+        time_fs = max((end for *_, end in context.ended), default=0)
         check_length(program.graph, program.chip, time_fs)
         times = {engine: times_of(context.logs[engine], program.commands) for engine in program.engines}
-        slices, steps = sorted(context.slices, key=itemgetter(0)), len(program.steps)
+        slices, steps = context.slices, len(program.steps)
         run = Run(
             chip=program.chip, program=program, values=self._how.values, time_fs=time_fs, slices=slices,
             ledger=ledger(program), engines=busy(times, time_fs), step_spans=step_spans(slices, steps),

@@ -37,7 +37,7 @@ class BufferPorts:
         self._pending.append((engine, duration_fs, granted))
         return granted
 
-    def _decide(self) -> None:
+    def _decide(self, due: simpy.Event) -> None:
         for _, duration_fs, granted in sorted(self._pending, key=lambda entry: entry[0]):
             index = self._free_fs.index(min(self._free_fs))
             start = max(int(self._env.now), self._free_fs[index])
@@ -69,6 +69,10 @@ class Buffers:
 
     def _touched(self, command: Command) -> set[str]:
         return {self._program.regions[use.region].memory for use in (*command.reads, *command.writes)}
+
+    def needs(self, command: Command) -> bool:
+        """Return whether a command must hold scarce ports."""
+        return bool(self._ports) and not self._touched(command).isdisjoint(self._ports)
 
     def needed(self, command: Command) -> list[BufferPorts]:
         """The scarce ports that a command must hold, in order of buffer names."""

@@ -37,7 +37,7 @@ class Cpu(Unclocked):
         """Work for the stated time."""
         yield from ()
         start = int(device.env.now)
-        device.begin_now(command, start)
+        device.begin(command, start)
         return start, start + cast(Duration, command.work).fs
 
     def activities(self, command: Command) -> tuple[Activity, ...]:

@@ -55,31 +55,36 @@ class Dma(EngineType):
         device.env.process(self._run(device, engine, queue))
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        clock, log, issued, before = device.clock, device.logs[engine], 0, UNCAUSED
-        first = {  # memory -> whether its loads win against its stores
-            name: memory.arbitration == "loads_first" for name, memory in device.chip.memories.items()
+        clock, log, issued, free_fs, before = device.clock, device.logs[engine], 0, 0, UNCAUSED
+        ranks = {  # loads of a memory win against its stores, or the other way round
+            (name, write): (int(write == (memory.arbitration == "loads_first")), engine)
+            for name, memory in device.chip.memories.items()
+            for write in (False, True)
         }
         routes = dict[tuple[str, bool, bool], _Route]()
         for command in queue:
             work = cast(Transfer, command.work)
-            available, wait = yield from device.available(command.waits)
-            edge = max(issued + 1, clock.edge(available))
-            cause = wait if wait is not None and edge > issued + 1 else before
-            yield device.sleep_until(clock.at(edge))
-            rank = (int(work.write == first[work.memory]), engine)
-            asked = Asked(work.nbytes, work.write, command.id)
-            served: Served = yield device.ports[work.memory, work.write].request(rank, asked)
-            log.wait(command.id, clock.at(issued), clock.at(edge - 1), cause[2])
-            log.wait(command.id, clock.at(edge - 1), served.accepted, "port")
-            log.work(command.id, served.accepted, served.end)
-            queued = clock.at(issued) if cause is before and before[0] >= 0 else -1
-            key = work.memory, served.by_link, served.by_cache
+            memory, nbytes, write, *_ = work
+            available, wait = device.released(command.waits) or (yield from device.available(command.waits))
+            edge, cause = clock.edge(available), before
+            if edge <= issued:
+                edge = issued + 1
+            elif wait is not None and edge > issued + 1:
+                cause = wait
+            edge_fs, number = clock.at(edge), command.id
+            asked = Asked(nbytes, write, number)
+            served: Served = yield device.ports[memory, write].request(ranks[memory, write], asked, edge_fs)
+            accepted, data, end, by_link, by_cache, _ = served
+            log.add(number, (free_fs, clock.at(edge - 1), accepted, end), cause[2], "port")
+            queued = free_fs if cause is before and before[0] >= 0 else -1
+            key = memory, by_link, by_cache
             if key not in routes:
                 routes[key] = _route(device.chip, engine, *key)
-            history = _history(routes[key], cause, queued, clock.at(edge), served)
-            issued, before = clock.edge(served.accepted), (command.id, ACCEPTED, QUEUE)
-            device.begin_now(command, served.accepted)
-            device.complete(command, served[:3], history, served.data)
+            history = _history(routes[key], cause, queued, edge_fs, served)
+            issued, before = clock.edge(accepted), (number, ACCEPTED, QUEUE)
+            free_fs = clock.at(issued)
+            device.begin(command, accepted)
+            device.complete(command, (accepted, data, end), history, data)
 
 
 ACCEPTED = "accepted"

@@ -40,7 +40,7 @@ class Nic(Unclocked):
         delivery = device.exchange(work, command.kind == "Send")
         yield delivery.begun
         begin = int(device.env.now)
-        device.begin_now(command, begin)
+        device.begin(command, begin)
         arrives: int = yield delivery.done
         return begin, int(device.env.now) if command.kind == "Send" else arrives
 

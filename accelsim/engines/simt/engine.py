@@ -111,7 +111,8 @@ class Multiprocessors(Clocked):
         final = {command.op: command.id for command in queue}
 
         def hold(command: Command, first: int) -> Yields[tuple[int, int, str]]:
-            device.begin_now(command, clock.at(first))
+            yield device.sleep_until(clock.at(first))
+            device.begin(command, clock.at(first))
             part, width = shared.launch if command.label == LAUNCH else shared.work, cast(Cycles, command.work).width
             last = yield from part(command.op, width, clocks_of(command), first)
             if command.id == final[command.op]:

@@ -70,7 +70,7 @@ class Sharing:
         holds a multiprocessor."""
         passes = self._env.event()
         if not self._asked:
-            late(self._env, int(self._env.now), lambda: self._launch_asked(edge))
+            late(self._env, int(self._env.now), lambda _: self._launch_asked(edge))
         self._asked.append((number, clocks, passes))
         ends: int = yield passes
         yield self._env.timeout(self._clock.at(ends) - self._env.now)
@@ -118,7 +118,7 @@ class Sharing:
             self._open = True
             late(self._env, int(self._env.now), self._give, LAST)  # a launch of one clock ends now
 
-    def _give(self) -> None:
+    def _give(self, _: simpy.Event) -> None:
         """Share the multiprocessors, earliest kernel first; look again when the first piece is done."""
         self._open, free = False, self._count
         self._kernels = dict(sorted(self._kernels.items(), key=lambda each: (each[1].came, each[0])))

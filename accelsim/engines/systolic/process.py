@@ -1,16 +1,15 @@
-"""The matrix unit: a weight loader and a streamer that walk all folds of all commands in order, each on its own.
+"""The matrix unit: it loads the weights of each fold of all commands in order, and streams the fold.
 
-The loader is at most one fold ahead: it may start when the fold before starts to stream (plus what the shadow-load
-rule asks), and needs the stationary tile. The streamer starts a fold when the fold before has streamed, the weights
-are in, and, for the first fold of a command, its activation tile and a free accumulator slot are there. Within one
-command nothing else can happen, so its later folds follow from the first in closed form (``engines.systolic.timing``).
+The load is at most one fold ahead: it may start when the fold before starts to stream (plus what the shadow-load rule
+asks), and needs the stationary tile. A fold streams when the fold before has streamed, the weights are in, and, for
+the first fold of a command, its activation tile and a free accumulator slot are there. Within one command nothing else
+can happen, so its later folds follow from the first in closed form (``engines.systolic.timing``).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator, Sequence
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
 import simpy
 
@@ -21,8 +20,6 @@ from accelsim.program.commands import Command, Wait
 from accelsim.program.roles import unit_of
 from accelsim.program.work import Folds, Work
 from accelsim.time import Clock
-
-T = TypeVar("T")
 
 
 class _Loaded(NamedTuple):
@@ -46,29 +43,6 @@ class _Rows(NamedTuple):
     shift: bool
 
 
-class Handoff(Generic[T]):
-    """Values that one process gives to the other, in order; taking one that is there already costs no event."""
-
-    def __init__(self, env: simpy.Environment) -> None:
-        self._env = env
-        self._values: deque[T] = deque()
-        self._waiter: simpy.Event | None = None
-
-    def give(self, value: T) -> None:
-        """Hand a value over."""
-        self._values.append(value)
-        if self._waiter is not None:
-            self._waiter.succeed()
-            self._waiter = None
-
-    def take(self) -> Generator[simpy.Event, object, T]:
-        """Return the next value; wait for it if it has not been given yet."""
-        if not self._values:
-            self._waiter = self._env.event()
-            yield self._waiter
-        return self._values.popleft()
-
-
 STREAM = "stream"
 """Event of a product: it streams, or has streamed, and the array can go on with the next."""
 WAITS = ("weights", "array", "shift", "activations", "accumulator", "buffer port", "array")
@@ -87,65 +61,53 @@ class MatrixEngine:
         self._resource = unit_of(engine)
         self._shift = (Activity("weight_shift", self._resource),)
         self._timed: dict[Work, Timed] = {}
-        self._loaded: Handoff[_Loaded] = Handoff(context.env)
-        self._streamed: Handoff[int] = Handoff(context.env)
 
     def start(self) -> None:
-        """Start both processes."""
-        self._context.env.process(self._loader())
-        self._context.env.process(self._streamer())
+        """Start the process."""
+        self._context.env.process(self._run())
 
     def _times(self, command: Command) -> Timed:
-        if command.work not in self._timed:
-            work = cast(Folds, command.work)
-            self._timed[work] = Timed(self._unit, self._clock, self._resource, work)
-        return self._timed[command.work]
+        work = cast(Folds, command.work)
+        timed = self._timed.get(work)
+        if timed is None:
+            timed = self._timed[work] = Timed(self._unit, self._clock, self._resource, work)
+        return timed
 
-    def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, object, tuple[int, Wait | None]]:
-        available, wait = yield from self._context.available(command.waits, why)
-        return self._clock.edge(available) if available else 0, wait
-
-    def _loader(self) -> Process:
-        """Start of the first weight load of each command; the loads of its other folds are the streamer's."""
-        earliest, before = 1, START
-        for index, command in enumerate(self._queue):
-            ready, wait = yield from self._edge_when(command, "w")
-            if index:
-                earliest = yield from self._streamed.take()
-            first, timed = max(earliest, ready), self._times(command)
-            self._loaded.give(_Loaded(first, ready, wait if wait and ready > earliest else before, wait))
-            if timed.timing.load and not timed.to_last:
-                self._release_weights(command, first, first + timed.timing.load - 1)
-            before = (command.id, STREAM, QUEUE)
-
-    def _streamer(self) -> Process:
-        free, earliest, before = 1, 1, START
+    def _run(self) -> Process:
+        """Load and stream the folds of each command; the load of its first may begin as soon as the array allows it
+        behind the command before (``load``)."""
+        released, available, edge = self._context.released, self._context.available, self._clock.edge
+        free, earliest, load, before = 1, 1, 1, START
         for command in self._queue:
-            loaded = yield from self._loaded.take()
-            timed = self._times(command)
+            waits, timed = command.waits, self._times(command)
+            at, of_w = released(waits, "w") or (yield from available(waits, "w"))
+            there = edge(at) if at else 0
+            loaded = _Loaded(max(load, there), there, of_w if of_w and there > load else before, of_w)
+            if timed.timing.load and not timed.to_last:
+                self._release_weights(command, loaded.first, loaded.first + timed.timing.load - 1)
+            at, of_a = released(waits, "a") or (yield from available(waits, "a"))
+            a = edge(at) if at else 0
+            at, of_acc = released(waits, "acc") or (yield from available(waits, "acc"))
+            acc = edge(at) if at else 0
             shifted = loaded.first + timed.timing.load
-            a, of_a = yield from self._edge_when(command, "a")
-            acc, of_acc = yield from self._edge_when(command, "acc")
-            ready = max(earliest, shifted, loaded.ready, a, acc)
-            port = yield from self._port(command, timed, ready)
+            ready = max(earliest, shifted, there, a, acc)
+            port = 0
+            if self._context.narrow_buffer(command):
+                port = yield from self._port(command, timed, ready)
             first = max(ready, port)
             shift = timed.timing.load > 0 and shifted == ready > earliest
             cause: Cause = loaded.cause if shift else before
             if ready > earliest and not shift:
-                waits = ((loaded.ready, loaded.wait), (a, of_a), (acc, of_acc))
-                cause = next((wait for edge, wait in waits if wait and edge == ready), before)
-            limits = loaded.ready, loaded.first, shifted, a, acc, port, first
-            self._log_time(command.id, timed, free, limits)
+                waited = ((there, of_w), (a, of_a), (acc, of_acc))
+                cause = next((wait for came, wait in waited if wait and came == ready), before)
+            self._log_time(command.id, timed, free, (there, loaded.first, shifted, a, acc, port, first))
             self._finish(command, timed, loaded, _Rows(free, ready, first, cause, shift))
             last = first + timed.to_last
-            free, earliest = last + timed.rows, last + timed.timing.interval
+            free, earliest, load = last + timed.rows, last + timed.timing.interval, last + timed.timing.reload
             before = (command.id, STREAM, QUEUE)
-            self._streamed.give(last + timed.timing.reload)
 
     def _port(self, command: Command, timed: Timed, first: int) -> Generator[simpy.Event, object, int]:
-        """First edge at which the buffers have ports free for this command, 0 where they always have."""
-        if not self._context.narrow_buffer(command):
-            return 0
+        """First edge at which the buffers have ports free for this command."""
         yield self._context.sleep_until(self._clock.at(first))
         streaming = timed.to_last + timed.rows
         held = yield from self._context.hold_ports(command, self._engine, self._clock.at(streaming))

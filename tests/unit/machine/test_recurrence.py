@@ -126,7 +126,7 @@ def test_all_of_a_run_fits_into_its_time_where_units_differ() -> None:
 def _log(run: Run, engine: str) -> EngineLog:
     log, pieces = EngineLog(), [piece for piece in run.slices if piece.engine == engine]
     for piece in sorted(pieces, key=lambda piece: piece.start):
-        log.work(piece.command, piece.start, piece.end)
+        log.add(piece.command, (piece.start, piece.start, piece.start, piece.end), "")
     return log
 
 
