@@ -11,12 +11,12 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-from accelsim.account.energy import engine_prices, static_power_W
+from accelsim.account.energy import engine_prices, left_W, static_power_W
 from accelsim.account.price import DAY_S
 from accelsim.cluster.step.memory import capacity_B
 from accelsim.compiler.numbers.formats import is_integer
 from accelsim.explore.choose.candidates import Candidate, forget, peak, spec_of
-from accelsim.explore.choose.question import GENERATION, Question
+from accelsim.explore.choose.question import GENERATION, RUN, Question
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
@@ -90,15 +90,17 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
     rate = peak(candidate.chip, candidate.dtype) * candidate.count
     room, watts = room_B(chip), sum(static_power_W(chip).values()) * candidate.count
     joules = work.flops / 2 * _mac_J(candidate.chip, candidate.dtype, Path(question.model).is_file())
+    most_W = left_W(chip) * candidate.count  # a board that would draw more draws less for each operation
     held = work.weights * element_B(candidate.dtype)
-    if question.task != GENERATION:
-        seconds = work.flops * candidate.batch / rate
-        return Bound(_least(question, candidate, seconds, watts, joules), _share(candidate, held), room)
     wide = candidate.count * bandwidth_Bps(chip)
+    if question.task != GENERATION:
+        seconds = max(work.flops * candidate.batch / rate, held / wide if question.task == RUN else 0.0)
+        joules = min(joules, most_W * seconds / candidate.batch)
+        return Bound(_least(question, candidate, seconds, watts, joules), _share(candidate, held), room)
     first = max(work.prompt_flops * candidate.batch / rate, held / wide)
     each = max(work.flops * candidate.batch / rate, held / wide)
     seconds = first + (work.new - 1) * each
-    joules *= work.prompt + work.new - 1
+    joules = min(joules * (work.prompt + work.new - 1), most_W * seconds / candidate.batch)
     least = _least(question, candidate, seconds, watts, joules) | {"ttft_s": first}
     least |= {"tpot_s": each, "tokens_per_s": candidate.batch / each} if work.new > 1 else {}
     kept = work.cached * element_B(candidate.dtype) * (work.prompt + work.new) * candidate.batch

@@ -115,12 +115,9 @@ def _places(name: str, question: Question, found: Sequence[Offer]) -> Iterator[P
     chips = where.names("chips")
     if name in ("", "gpus", "all"):
         rented = {each.instance.chip for each in found if each.instance.chip}
-        every = chips if name else sorted(rented)
-        kinds = {"gpus": ("gpu",)}.get(name)
-        for each in every:
-            kind = spec_of(each).kind
-            if kind != "edu" and (kinds is None or kind in kinds) and _multiplies(each):
-                yield Place(each, each)
+        every = [each for each in (chips if name else sorted(rented)) if spec_of(each).kind != "edu"]
+        every = [each for each in every if name != "gpus" or spec_of(each).kind == "gpu"]
+        yield from (Place(each, each) for each in every if _multiplies(each))
         inside = set() if question.task == RUN else {_cluster(each) for each in found} - {""}
         yield from (place for each in sorted(inside) if (place := _counted(each)).chip in every)
         return

@@ -5,24 +5,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, product
 from math import inf
-from typing import cast
+from typing import NamedTuple, cast
 
 from accelsim.explore.choose.bounds import Bound, bound_of, forget_all
 from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered, spec_of
 from accelsim.explore.choose.figures import Figures, Miss, cost_USD, misses
-from accelsim.explore.choose.question import MEASURES, RUN, Question
+from accelsim.explore.choose.question import GENERATION, MEASURES, RUN, Question
 from accelsim.explore.sweep.point import DONE, Outcome, quick_key
 from accelsim.explore.sweep.store import Store
 from accelsim.explore.sweep.work import Workers
 
-SAMPLE = {"energy_J": 0.75}
-"""Share of what a sample takes in a larger batch that it takes at least in a smaller one; 0.9 of figures without."""
-FURTHER = 0.8
-"""Share of the time that a sample adds between two batches that each further one adds at least."""
-GROWS = ("latency_s", "ttft_s", "tpot_s", "energy_J")
-"""Figures of a batch that do not fall as it grows, on one chip in one format. Tests check these rules."""
+
+class Rule(NamedTuple):
+    """Growth of a figure with the batch, of one chip in one format. It takes at least ``between`` of the straight line
+    from a smaller batch (or from nothing) to a larger one, ``near`` where that is at most twice as large. Each sample
+    after two batches adds at least ``beyond`` of what a sample added between them. Figures never fall as a batch
+    grows."""
+
+    near: float
+    between: float
+    beyond: float
+
+
+RULES = {
+    RUN: {"latency_s": Rule(0.9, 0.8, 0.65), "energy_J": Rule(0.85, 0.65, 0.5)},
+    GENERATION: {
+        "latency_s": Rule(0.9, 0.85, 0.45), "ttft_s": Rule(0.9, 0.85, 0.7), "tpot_s": Rule(0.85, 0.8, 0.0),
+        "energy_J": Rule(0.9, 0.85, 0.6),
+    },
+}  # fmt: skip
+"""Figures of a task by their rules. They were measured with every batch of every GPU (``docs/choose-hardware.md``)."""
+TIMES = ("latency_s", "ttft_s", "tpot_s")
 USUAL = 0.35
 """Share of its peak that a chip usually reaches; it decides what is tried first, not what is dropped."""
 Told = Callable[[int, int], None]
@@ -149,34 +164,28 @@ def _raise_bounds(question: Question, found: Entry, entries: Sequence[Entry]) ->
     """Raise the least figures of other batches on the same chip, by those that were simulated."""
     if found.facts is None or question.train:
         return
-    batch = found.candidate.batch
-    alike = [(each.candidate.batch, each.facts) for each in entries if each.family == found.family and each.facts]
-    for entry in entries:
-        if entry.family != found.family or entry.settled:
-            continue
-        other = entry.candidate.batch
-        for key in GROWS:
-            if isinstance(own := found.facts.get(key), float):
-                least = own if other > batch else share(key) * own * other / batch
-                entry.least[key] = max(entry.least.get(key, 0.0), least, *_further(key, other, alike))
-        entry.least["throughput_per_s"] = other / entry.least["latency_s"]
-        least_J = max(entry.least["energy_per_sample_J"], entry.least["energy_J"] / other)
-        entry.least["energy_per_sample_J"] = least_J
+    alike = [each for each in entries if each.family == found.family]
+    for key, rule in RULES[question.task].items():
+        runs = sorted((_batch(each), own) for each in alike if isinstance(own := (each.facts or {}).get(key), float))
+        for entry in alike:
+            if not entry.settled and runs:
+                entry.least[key] = max(entry.least.get(key, 0.0), least_of(rule, runs, _batch(entry)))
+    for entry in alike:
+        entry.least["throughput_per_s"] = _batch(entry) / entry.least["latency_s"]
+        least_J = entry.least.get("energy_J", 0.0) / _batch(entry)
+        entry.least["energy_per_sample_J"] = max(entry.least["energy_per_sample_J"], least_J)
 
 
-def share(key: str) -> float:
-    """Return the share of ``SAMPLE`` for a figure."""
-    return SAMPLE.get(key, 0.9)
-
-
-def _further(key: str, batch: int, runs: Sequence[tuple[int, Figures]]) -> Iterator[float]:
-    """Yield the time that a batch takes at least by the samples that two smaller ones differ by."""
-    if key not in GROWS[:3]:
-        return
-    for (small, less), (large, more) in pairwise(runs):
-        low, high = less.get(key), more.get(key)
-        if large < batch and isinstance(low, float) and isinstance(high, float):
-            yield high + FURTHER * (high - low) * (batch - large) / (large - small)
+def least_of(rule: Rule, runs: Sequence[tuple[int, float]], batch: int) -> float:
+    """Return the least figure of a batch by a rule and ``runs``: other batches with their figures, in order."""
+    below = [run for run in runs if run[0] < batch]
+    found = [own for _, own in below]
+    for (small, low), (large, high) in product([(0, 0.0), *below], runs[len(below) :]):
+        share = rule.near if large <= 2 * batch else rule.between
+        found.append(share * (low + (high - low) * (batch - small) / (large - small)))
+    for (small, low), (large, high) in combinations(below, 2):
+        found.append(high + rule.beyond * (high - low) * (batch - large) / (large - small))
+    return max(found)
 
 
 def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool) -> list[Entry]:
@@ -196,15 +205,15 @@ def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool)
 
 
 def _first(question: Question, entries: Sequence[Entry]) -> list[Entry]:
-    """Return what to simulate before the rest. Two batches of each chip that is no GPU, the smallest one of them, since
-    bounds seldom drop it and it drops many; then batches of GPUs on the front; then GPUs, which take little."""
+    """Return what to simulate before the rest. The smallest batch of each chip that is no GPU, since bounds seldom drop
+    it and it drops many; then batches of GPUs on the front; then GPUs, which take little."""
     open_ = [entry for entry in entries if not entry.settled]
     best = {each.family for each in front(question, entries)}
     runs = Counter(each.family for each in entries if each.facts is not None)
     small = {each.family: each for each in reversed(entries)}
-    ends = [each for each in open_ if not runs[each.family] or each is small[each.family] or small[each.family].settled]
+    slow = [each for each in open_ if not each.quick and question.task == RUN and each is small[each.family]]
     groups = (
-        [each for each in ends if question.task == RUN and not each.quick and runs[each.family] < 2],
+        [each for each in slow if not runs[each.family]],
         [each for each in open_ if each.quick and each.family in best],
         [each for each in open_ if each.quick],
     )
@@ -225,9 +234,10 @@ def _batch(entry: Entry) -> int:
 
 def _hopeful(question: Question, entry: Entry) -> bool:
     """Return whether a candidate may keep the limits at the usual share of its bounds: it is tried first."""
-    usual = {key: value / USUAL if key in GROWS else value for key, value in entry.bound.least.items()}
-    raised = {key: max(value, usual.get(key, 0.0)) if key in GROWS else value for key, value in entry.least.items()}
-    return not misses(question, raised)
+    usual = {
+        key: max(value, entry.bound.least.get(key, 0.0) / USUAL) for key, value in entry.least.items() if key in TIMES
+    }
+    return not misses(question, {**entry.least, **usual})
 
 
 def _drop(question: Question, entries: Sequence[Entry]) -> None:

@@ -14,11 +14,11 @@ import accelsim
 from accelsim.account.odds import odds_below
 from accelsim.errors import UsageError
 from accelsim.explore.choose.bounds import bound_of
-from accelsim.explore.choose.candidates import enumerate_all, offered
+from accelsim.explore.choose.candidates import enumerate_all, offered, spec_of
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
 from accelsim.explore.choose.question import Question, read_limits
-from accelsim.explore.choose.search import AIMS, FURTHER, GROWS, Searched, search, share
+from accelsim.explore.choose.search import AIMS, RULES, Rule, Searched, least_of, search
 from accelsim.explore.sweep.store import Store
 from accelsim.report.choose import sentences
 from accelsim.spec.yaml import where
@@ -71,15 +71,31 @@ def test_bounds_drop_no_winner_of_a_real_question(store: Store) -> None:
     loses_nothing(Question("resnet50", read_limits(["latency=5ms"]), on=("t4", "l4")), store)
 
 
-def test_batches_grow_as_the_bounds_say(store: Store) -> None:
-    found = search(Question("resnet50", on=("t4",)), store, bounds=False).entries
-    for key in GROWS[::3]:
-        runs = [(each.candidate.batch, cast(float, each.facts[key])) for each in found if each.facts is not None]
-        assert len(runs) == len(found) > 8
-        for (batch, small), (other, large) in combinations(runs, 2):
-            assert small <= large and share(key) * large / other <= small / batch, (batch, other, key)
-        for (a, low), (b, high), (c, more) in combinations(runs, 3) if key == "latency_s" else ():
-            assert high + FURTHER * (high - low) * (c - b) / (b - a) <= more, (a, b, c, key)
+@pytest.mark.parametrize("question", [Question("resnet50", on=("t4",)), replace(SERVED, limits={}, on=("t4",))])
+def test_batches_grow_as_the_rules_say(question: Question, store: Store) -> None:
+    found = search(question, store, bounds=False).entries
+    assert len(found) > 8
+    for key, rule in RULES[question.task].items():
+        runs = [(each.candidate.batch, cast(float, cast(dict[str, object], each.facts)[key])) for each in found]
+        for batch, figure in runs:
+            others = [run for run in runs if run[0] != batch]
+            for some in [*combinations(others, 1), *combinations(others, 2)]:
+                assert least_of(rule, some, batch) <= figure * (1 + 1e-12), (batch, some, key)
+
+
+def test_a_rule_bounds_by_lines_and_growth() -> None:
+    rule = Rule(near=0.9, between=0.8, beyond=0.5)
+    assert least_of(rule, [(2, 3.0)], 8) == 3.0  # a larger batch takes no less
+    assert least_of(rule, [(8, 8.0)], 2) == pytest.approx(0.8 * 2)
+    assert least_of(rule, [(1, 4.0), (4, 7.0)], 2) == pytest.approx(0.9 * 5)
+    assert least_of(rule, [(1, 4.0), (2, 6.0)], 8) == pytest.approx(6 + 0.5 * 2 * 6)
+
+
+@pytest.mark.parametrize("chip", ["p4", "mi25", "t4"])
+def test_energy_is_not_bounded_beyond_the_design_power(chip: str, store: Store) -> None:
+    question = Question("gemm?M=2048,N=2048,K=2048", on=(chip,), batch=1)
+    (entry,) = search(question, store, bounds=False).entries
+    assert entry.facts is not None and 0 < entry.bound.least[ENERGY] <= cast(float, entry.facts[ENERGY])
 
 
 def test_what_is_kept_is_not_run_again(store: Store) -> None:
@@ -162,6 +178,12 @@ def test_a_model_that_fits_nowhere_says_how_much_it_needs() -> None:
     question = Question("llama2-70b?prompt=8,new=2", on=("t4",))
     (entry, *_) = [bound_of(question, each) for each in enumerate_all(question, offered(question))]
     assert not entry.fits and entry.needed_B > 130e9 and entry.room_B == 16 * 2**30
+
+
+def test_gpus_are_gpus_in_clusters_too() -> None:
+    question = Question(DECODER, on=("gpus",), batch=1)
+    found = enumerate_all(question, offered(question))
+    assert any(each.plan for each in found) and {spec_of(each.chip).kind for each in found} == {"gpu"}
 
 
 def test_every_chip_has_bounds_in_each_of_its_formats() -> None:
