@@ -82,6 +82,8 @@ def provider_findings(provider: Provider) -> Iterator[Finding]:
         place = ("instances", name)
         if instance.chip and instance.accelerator:
             yield Finding((*place, "accelerator"), "the instance has a chip already", "chip: or accelerator:")
+        if instance.chip and not instance.count:
+            yield Finding((*place, "count"), "the instance has a chip, and none of it", "1 or more")
         if instance.count and not instance.chip and not instance.accelerator:
             yield Finding(place, "nothing says which accelerator it has", "chip: or accelerator:")
         for index, price in enumerate(instance.prices):

@@ -85,6 +85,7 @@ def test_own_prices_stand_first(tmp_path: Path) -> None:
         ("reserved-3y", "reserved-9y", ":12:", "reserved-1y"),
         ("    chip: h100-sxm\n", "", ":9:", "chip:"),
         ("count: 8", "count: -8", ":10:", "0 or more"),
+        ("count: 8", "count: 0", ":10:", "1 or more"),
     ],
 )
 def test_bad_prices_are_told_with_their_places(tmp_path: Path, wrong: str, right: str, place: str, text: str) -> None:
