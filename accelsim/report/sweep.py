@@ -16,7 +16,7 @@ from accelsim.report.answer import Answer, Field, Part, Table
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points, rule
 from accelsim.report.prices import usd
 from accelsim.report.style import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
-from accelsim.report.sweep_effects import effects_shown, elementary_rows, morris_plot, short, tornado
+from accelsim.report.sweep_effects import effects_shown, sensitivity_plot, sensitivity_rows, short, tornado
 from accelsim.report.sweep_page import explored
 from accelsim.report.text import si
 
@@ -39,7 +39,7 @@ def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
     front, best = study.front, study.knee
     among = frozenset(front)
     rows = [_row(study, at, at in among) for at in range(len(study.members))]
-    found, changes = study.effects, elementary_rows(study)
+    found, changes = study.effects, sensitivity_rows(study)
     told = [*_counts(study, ran), *_sentences(study, front, best)]
     facts = {
         "study": study.name,
@@ -61,7 +61,7 @@ def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
         shown += ["", *effects_shown(study, found, changes)]
     pictures = {
         "front": partial(_scatter, study, front, best),
-        "effects": partial(morris_plot, changes) if changes else partial(tornado, found),
+        "effects": partial(sensitivity_plot, changes) if changes else partial(tornado, found),
     }
     order = ("effects", "front") if sensitivity else ("front", "effects")
     titles = {axis: short(axis) for axis in study.axes}

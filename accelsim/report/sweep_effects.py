@@ -1,15 +1,15 @@
-"""Effects of the axes of a sweep: main effects, effects around a base point, elementary effects by Morris."""
+"""Effects of the axes of a sweep: main effects, those around a base point, elementary effects, Sobol's indices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from accelsim.explore.sweep.designs import DESIGNS
+from accelsim.explore.sweep.designs import DESIGNS, METHODS
 from accelsim.explore.sweep.fronts import Effect
 from accelsim.explore.sweep.study import Study
 from accelsim.report.answer import Field, Part, Table
 from accelsim.report.picture import Axis, Panel, Picture, bars, note, points
-from accelsim.report.style import BLUE
+from accelsim.report.style import BLUE, FAINT
 
 MEANS = "of geometric means over all points with that value"
 AROUND = "around the first point, from which all others differ in one axis"
@@ -24,21 +24,23 @@ def short(axis: str) -> str:
     return ", ".join(".".join(name.rsplit(".", 2)[-1 - name.endswith(".capacity") :]) for name in axis.split(","))
 
 
-def elementary_rows(study: Study) -> list[dict[str, object]]:
-    """Return the elementary effects as records; none for other designs than 'morris'."""
+def sensitivity_rows(study: Study) -> list[dict[str, object]]:
+    """Return sensitivities as records; none for other designs than 'morris' and 'sobol'."""
     return [
-        {"objective": name, "axis": axis, "mu_star": each.mean, "sigma": each.spread}
+        {"objective": name, "axis": axis, **figures}
         for name in study.objectives
-        for axis, each in study.elementary(name)[0].items()
+        for axis, figures in study.sensitivities(name)[0].items()
     ]
 
 
 def effects_shown(
     study: Study, found: Mapping[str, Sequence[Effect]], changes: Sequence[Mapping[str, object]]
 ) -> list[Part]:
-    """Return the table of effects; by the design 'morris' that of elementary effects, or why there is none."""
-    if study.design == "morris":
-        return [*_left_out(study), *([_elementary_table(changes)] if changes else [])]
+    """Return the table of effects; by the designs 'morris' and 'sobol' that of their figures, or why there is none."""
+    if study.design in METHODS:
+        columns, legend = FIGURES[study.design]
+        fields = (Field("objective", "objective"), Field("axis", "axis", short), *columns)
+        return [*_left_out(study), *([Table(fields, changes, legend=legend)] if changes else [])]
     records = [
         {"objective": name, "axis": each.axis, "best": each.best, "worst": each.worst, "ratio": each.ratio}
         for name, own in found.items()
@@ -55,24 +57,36 @@ def effects_shown(
 
 
 def _left_out(study: Study) -> list[str]:
-    if not DESIGNS["morris"].is_there:
-        return ["Elementary effects need SALib: 'pip install accelsim[sweep]'."]
-    found = {name: study.elementary(name)[1] for name in study.objectives}
+    if not DESIGNS[study.design].is_there:
+        return ["Sensitivities need SALib: 'pip install accelsim[sweep]'."]
+    found = {name: study.sensitivities(name)[1] for name in study.objectives}
     return [
-        f"{name}: {count:,} trajectories are left out, as points of them have no figure."
+        f"{name}: {count:,} groups of points are left out, as some of them have no figure."
         for name, count in found.items()
         if count
     ]
 
 
-def _elementary_table(changes: Sequence[Mapping[str, object]]) -> Table:
-    fields = (
-        Field("objective", "objective"),
-        Field("axis", "axis", short),
-        Field("mu_star", "mu*", "{:.3g}".format, meaning="mean change of the natural logarithm over the whole axis"),
-        Field("sigma", "sigma", "{:.3g}".format, meaning="its spread: large where the change depends on other axes"),
-    )
-    return Table(fields, changes, legend="Elementary effects (Morris)")
+DIGITS = "{:.3g}".format
+FIGURES: Mapping[str, tuple[Sequence[Field], str]] = {
+    "morris": (
+        (
+            Field("mu_star", "mu*", DIGITS, meaning="mean change of the natural logarithm over the whole axis"),
+            Field("sigma", "sigma", DIGITS, meaning="its spread: large where the change depends on other axes"),
+        ),
+        "Elementary effects (Morris)",
+    ),
+    "sobol": (
+        (
+            Field("first", "first order", DIGITS, meaning="share of the variance of the logarithm by this axis alone"),
+            Field("first_plus_minus", "+-", DIGITS, meaning="half of the 90 % interval"),
+            Field("total", "total order", DIGITS, meaning="share with all that it does together with other axes"),
+            Field("total_plus_minus", " +-", DIGITS),
+        ),
+        "Sobol's indices",
+    ),
+}
+"""Design -> columns of its figures, and the legend of their table."""
 
 
 def tornado(found: dict[str, list[Effect]]) -> Picture | None:
@@ -95,6 +109,26 @@ def _ends(effect: Effect) -> str:
     if effect.best == effect.worst or effect.ratio - 1 < ROUNDING:
         return "no change"
     return f"best at {effect.best}, worst at {effect.worst}"
+
+
+def sensitivity_plot(changes: Sequence[Mapping[str, object]]) -> Picture | None:
+    """Draw the figures of a design of ``METHODS``."""
+    return morris_plot(changes) if "mu_star" in changes[0] else _sobol_plot(changes)
+
+
+def _sobol_plot(changes: Sequence[Mapping[str, object]]) -> Picture:
+    """Draw total and first order of each axis as bars, a panel for each objective."""
+    panels = []
+    for name in dict.fromkeys(row["objective"] for row in changes):
+        own = [row for row in changes if row["objective"] == name]
+        places = [float(at) for at in range(len(own))]
+        marks = [
+            bars(places, [float(str(row[key])) for row in own], title, look, wide=wide, flat=True)
+            for key, title, look, wide in (("total", "total order", FAINT, 0.75), ("first", "first order", BLUE, 0.4))
+        ]
+        names = Axis(names=[short(str(row["axis"])) for row in own])
+        panels.append(Panel(f"{name}: what each axis changes", marks, Axis("share of the variance"), names))
+    return Picture(1.6 + 0.5 * len(changes), panels, legend=2)
 
 
 def morris_plot(changes: Sequence[Mapping[str, object]]) -> Picture | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from math import prod
 from typing import Literal, NamedTuple, TypeAlias
@@ -16,6 +17,8 @@ Row: TypeAlias = tuple[int, ...]
 Base = Literal["middle", "first"]
 LEVELS = 4
 """Levels of an axis in the trajectories of Morris, as SALib proposes."""
+CONFIDENCE = 0.9
+"""Confidence of the intervals of Sobol's indices."""
 
 
 class Asked(NamedTuple):
@@ -63,50 +66,71 @@ def _one_at_a_time(asked: Asked) -> Iterator[Row]:
         yield from ((*base[:axis], at, *base[axis + 1 :]) for at in range(size) if at != base[axis])
 
 
-def trajectories(asked: Asked) -> Floats:
-    """Return places from 0 to 1 on the varied axes, point by point: trajectories of Morris, on which one axis changes
-    after the other. They need SALib."""
-    from SALib.sample import morris
+class Method(NamedTuple):
+    """A method of SALib for sensitivities: points of one of its groups beyond one for each varied axis, names of its
+    figures -> ours, and the options of its sample and of its analysis."""
 
-    sample = morris.sample(_problem(asked), asked.points, num_levels=LEVELS, seed=asked.seed)
-    return np.asarray(sample, dtype=np.float64)
-
-
-def _morris(asked: Asked) -> Iterator[Row]:
-    for places in trajectories(asked) if asked.varied else np.zeros((1, 0)):
-        row = [0] * len(asked.sizes)
-        for axis, place in zip(asked.varied, places, strict=True):
-            row[axis] = min(int(place * asked.sizes[axis]), asked.sizes[axis] - 1)
-        yield tuple(row)
+    beyond: int
+    figures: Mapping[str, str]
+    options: Mapping[str, object]
 
 
-class Elementary(NamedTuple):
-    """Elementary effects of an axis by Morris: mean size and spread of the change of a logarithm over a whole axis."""
+METHODS = {
+    "morris": Method(1, {"mu_star": "mu_star", "sigma": "sigma"}, {"num_levels": LEVELS}),
+    "sobol": Method(
+        2,
+        {"S1": "first", "S1_conf": "first_plus_minus", "ST": "total", "ST_conf": "total_plus_minus"},
+        {"calc_second_order": False},
+    ),
+}
+"""Methods by the names of their designs: trajectories of Morris, on which one axis changes after the other; Saltelli's
+groups of points, which give Sobol's indices."""
 
-    axis: int
-    mean: float
-    spread: float
+
+def _places(by: str, asked: Asked) -> Floats:
+    """Return places from 0 to 1 on the varied axes, group by group; groups x points x axes. They need SALib."""
+    sample = import_module(f"SALib.sample.{by}").sample
+    found = sample(_problem(asked), asked.points, **METHODS[by].options, seed=asked.seed)
+    return np.asarray(found, dtype=np.float64).reshape(asked.points, -1, len(asked.varied))
 
 
-def elementary(asked: Asked, objective: Floats) -> tuple[list[Elementary], int]:
-    """Return the effect of each varied axis on the logarithm of an objective, the largest first, and the number of
-    trajectories left out, as points of them have no figure. They need SALib."""
-    from SALib.analyze import morris
+def _salib(by: str) -> Callable[[Asked], Iterator[Row]]:
+    def rows(asked: Asked) -> Iterator[Row]:
+        for places in _places(by, asked).reshape(-1, len(asked.varied)) if asked.varied else np.zeros((1, 0)):
+            row = [0] * len(asked.sizes)
+            for axis, place in zip(asked.varied, places, strict=True):
+                row[axis] = min(int(place * asked.sizes[axis]), asked.sizes[axis] - 1)
+            yield tuple(row)
 
-    long = len(asked.varied) + 1
-    places, logs = trajectories(asked).reshape(-1, long, long - 1), np.log(objective).reshape(-1, long)
-    whole = np.asarray(np.isfinite(logs).all(axis=1))
+    return rows
+
+
+def sensitivities(by: str, asked: Asked, objective: Floats) -> tuple[dict[int, dict[str, float]], int]:
+    """Return the figures of each varied axis on the logarithm of an objective, the axis with the largest first, and the
+    number of groups left out, as points of them have no figure. They need SALib.
+
+    Of Morris: mean size and spread of the change over a whole axis. Of Sobol: the shares of the variance that the axis
+    causes alone and in all, with half the widths of their 90 % intervals.
+    """
+    method, places = METHODS[by], _places(by, asked)
+    logs = np.log(objective).reshape(places.shape[:2])
+    whole = np.isfinite(logs).all(axis=1)
     if not whole.any():
-        return [], len(whole)
-    found = morris.analyze(
-        _problem(asked), places[whole].reshape(-1, long - 1), logs[whole].ravel(), num_levels=LEVELS, seed=asked.seed
-    )
-    spreads = np.nan_to_num(np.asarray(found["sigma"], dtype=np.float64))
-    effects = [
-        Elementary(axis, float(mean), float(spread))
-        for axis, mean, spread in zip(asked.varied, found["mu_star"], spreads, strict=True)
-    ]
-    return sorted(effects, key=lambda each: (-each.mean, each.axis)), int((~whole).sum())
+        return {}, len(whole)
+    found: Mapping[str, object] = {}
+    if by == "morris" or np.ptp(logs[whole]):
+        given = [places[whole].reshape(-1, places.shape[2])] if by == "morris" else []
+        analyze = import_module(f"SALib.analyze.{by}").analyze
+        found = analyze(
+            _problem(asked), *given, logs[whole].ravel(), **method.options, conf_level=CONFIDENCE, seed=asked.seed
+        )
+    columns = {
+        ours: np.nan_to_num(np.asarray(found.get(theirs, np.zeros(places.shape[2])), dtype=np.float64))
+        for theirs, ours in method.figures.items()
+    }
+    rows = {axis: {name: float(own[at]) for name, own in columns.items()} for at, axis in enumerate(asked.varied)}
+    largest = "mu_star" if by == "morris" else "total"
+    return dict(sorted(rows.items(), key=lambda row: (-row[1][largest], row[0]))), int((~whole).sum())
 
 
 def _problem(asked: Asked) -> dict[str, object]:
@@ -136,7 +160,14 @@ DESIGNS: Mapping[str, Design] = {
     "random": Design(lambda asked: _sample(asked, False), _drawn),
     "latin": Design(lambda asked: _sample(asked, True), _drawn),
     "one-at-a-time": Design(_one_at_a_time, lambda asked: 1 + sum(size - 1 for size in asked.sizes)),
-    "morris": Design(_morris, lambda asked: asked.points * (len(asked.varied) + 1) if asked.varied else 1, "SALib"),
+    **{
+        by: Design(
+            _salib(by),
+            lambda asked, more=each.beyond: asked.points * (len(asked.varied) + more) if asked.varied else 1,
+            "SALib",
+        )
+        for by, each in METHODS.items()
+    },
     "tpe": Design(None, lambda asked: asked.points, "optuna"),
     "nsga2": Design(None, lambda asked: asked.points, "optuna"),
 }

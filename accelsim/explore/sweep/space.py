@@ -27,10 +27,10 @@ Setting = Annotated[str | int | float | bool, Field()]
 class Draw(Model):
     """Some points of a space."""
 
-    points: Count | None = Field(None, description="how many; with `morris`: trajectories")
-    by: Literal["random", "latin", "one-at-a-time", "morris", "tpe", "nsga2"] = Field(
+    points: Count | None = Field(None, description="how many; with `morris` and `sobol`: groups of them")
+    by: Literal["random", "latin", "one-at-a-time", "morris", "sobol", "tpe", "nsga2"] = Field(
         "random",
-        description="at random, a Latin hypercube, changes around a base, trajectories (SALib), a search (Optuna)",
+        description="at random, a Latin hypercube, changes around a base, sensitivities (SALib), a search (Optuna)",
     )
     seed: Seed = Field(0, description="seed of the draws")
     base: Base = Field("middle", description="values that `one-at-a-time` starts from")
@@ -112,6 +112,9 @@ def axes_of(sweep: Sweep) -> list[Axis]:
     ]
     if sweep.draw is not None and sweep.draw.points is None and sweep.draw.by != "one-at-a-time":
         problems.append(Problem(f"nothing says how many points {sweep.draw.by!r} takes", "draw", "points: N"))
+    count = sweep.draw.points or 1 if sweep.draw is not None else 1
+    if sweep.draw is not None and sweep.draw.by == "sobol" and count & (count - 1):
+        problems.append(Problem(f"{count:,} groups of points", "draw", "points: a power of two, which 'sobol' needs"))
     if sweep.draw is not None and not (design := DESIGNS[sweep.draw.by]).is_there:
         problems.append(Problem(f"{design.needs} is not installed", "draw", "'pip install accelsim[sweep]'"))
     if problems:

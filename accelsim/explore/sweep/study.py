@@ -15,7 +15,7 @@ from accelsim.account.price import DAY_S
 from accelsim.errors import Gather, Problem, SpecError, UsageError, nearest
 from accelsim.explore.limits import read_limits
 from accelsim.explore.sweep import work
-from accelsim.explore.sweep.designs import DESIGNS, Elementary, elementary
+from accelsim.explore.sweep.designs import DESIGNS, METHODS, sensitivities
 from accelsim.explore.sweep.fronts import OBJECTIVES, UNITS, Effect, Objective, effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Point, outcome, quick_key
 from accelsim.explore.sweep.pricing import pricing
@@ -111,14 +111,14 @@ class Study:
         around = 0 if self.design == "one-at-a-time" else None
         return {name: effects(self.axes, self.small(name), around) for name in self.objectives}
 
-    def elementary(self, objective: str) -> tuple[dict[str, Elementary], int]:
-        """Return the elementary effects of each axis on an objective by the design 'morris', and the trajectories that
-        are left out; nothing for other designs, without SALib, or before all points have run."""
-        if self.sweep is None or self.design != "morris" or not DESIGNS["morris"].is_there:
+    def sensitivities(self, objective: str) -> tuple[dict[str, dict[str, float]], int]:
+        """Return the figures of each axis on an objective by a design of ``METHODS``, and the groups of points that are
+        left out; nothing for other designs, without SALib, or before all points have run."""
+        if self.sweep is None or self.design not in METHODS or not DESIGNS[self.design].is_there:
             return {}, 0
         axes = axes_of(self.sweep)
-        found, without = elementary(asked_of(self.sweep, axes), self.values(objective))
-        return {axes[each.axis].title: each for each in found}, without
+        found, without = sensitivities(self.design, asked_of(self.sweep, axes), self.values(objective))
+        return {axes[axis].title: figures for axis, figures in found.items()}, without
 
     @cached_property
     def knee(self) -> int | None:

@@ -621,7 +621,7 @@ def drawn(by: str, points: int | None = None, seed: int = 0) -> Sweep:
 
 def shown(study: Study) -> str:
     """What --sensitivity adds, as text."""
-    return str(sweep_effects.effects_shown(study, study.effects, sweep_effects.elementary_rows(study)))
+    return str(sweep_effects.effects_shown(study, study.effects, sweep_effects.sensitivity_rows(study)))
 
 
 def test_one_at_a_time_changes_one_axis_of_the_base(tmp_path: Path) -> None:
@@ -654,8 +654,8 @@ def test_trajectories_of_morris(tmp_path: Path) -> None:
     run_sweep(sweep, store, "morris")
     study = read_study(store)
     values = np.log(study.values("area"))
-    effects_of, without = study.elementary("area")
-    assert without == 0 and effects_of["matrix.dataflow"].mean == 0 < effects_of["matrix.rows"].mean
+    effects_of, without = study.sensitivities("area")
+    assert without == 0 and effects_of["matrix.dataflow"]["mu_star"] == 0 < effects_of["matrix.rows"]["mu_star"]
     for axis in ("matrix.rows", "matrix.cols"):
         column = study.axes[axis]
         steps = [
@@ -663,9 +663,31 @@ def test_trajectories_of_morris(tmp_path: Path) -> None:
             for at in range(29)
             if at % 5 < 4 and column[at] != column[at + 1]
         ]
-        assert len(steps) == 6 and effects_of[axis].mean == pytest.approx(np.mean(steps), rel=1e-9)
+        assert len(steps) == 6 and effects_of[axis]["mu_star"] == pytest.approx(np.mean(steps), rel=1e-9)
     told = report.sweep(study, 0, True)
     assert "mu*" in shown(study) and told.picture("effects")
+
+
+def test_indices_of_sobol(tmp_path: Path) -> None:
+    pytest.importorskip("SALib", reason="SALib (extra 'sweep') is not installed")
+    asked = designs.Asked([1, 512, 512, 512], 1024, 1, "middle")
+    x, y, _ = np.array(list(designs.DESIGNS["sobol"].rows(asked)))[:, 1:].T / 512  # type: ignore[misc]
+    found, without = designs.sensitivities("sobol", asked, np.exp(2 * x + y + 4 * (x - 0.5) * (y - 0.5)))
+    variance = {1: 4 / 12, 2: 1 / 12, 3: 0.0, 0: 16 / 144}  # of x alone, y alone, z, x with y
+    for axis in (1, 2, 3):
+        both = variance[0] if axis < 3 else 0.0
+        first, total = (each / sum(variance.values()) for each in (variance[axis], variance[axis] + both))
+        assert found[axis]["first"] == pytest.approx(first, abs=0.07) and abs(found[axis]["total"] - total) < 0.04
+        assert found[axis]["first_plus_minus"] < 0.15
+    assert list(found) == [1, 2, 3] and without == 0
+    assert designs.sensitivities("sobol", asked, np.ones(1024 * 5))[0][1] == dict.fromkeys(found[1], 0.0)
+    sweep, store = drawn("sobol", 4, 2), Store(tmp_path / "s.db")
+    assert list(points_of(sweep)) == list(points_of(sweep)) and size_of(sweep) == 4 * (4 + 2)
+    run_sweep(sweep, store, "sobol")
+    told = report.sweep(read_study(store), 0, True)
+    assert "total order" in shown(read_study(store)) and told.picture("effects").figure()
+    with pytest.raises(UsageError, match="power of two"):
+        size_of(drawn("sobol", 6))
 
 
 def test_a_study_by_morris_is_read_without_salib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -673,9 +695,9 @@ def test_a_study_by_morris_is_read_without_salib(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(designs, "find_spec", lambda name: None)
     store.begin("morris", drawn("morris", 2).model_dump_json())
     assert "need SALib" in shown(read_study(store))
-    for by, package in (("morris", "SALib"), ("tpe", "optuna")):
+    for by, package in (("morris", "SALib"), ("sobol", "SALib"), ("tpe", "optuna")):
         with pytest.raises(UsageError, match=package):
-            size_of(drawn(by, 3))
+            size_of(drawn(by, 4))
 
 
 @pytest.mark.parametrize("by", ["tpe", "nsga2"])
