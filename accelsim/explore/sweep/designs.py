@@ -105,6 +105,10 @@ def _salib(by: str) -> Callable[[Asked], Iterator[Row]]:
     return rows
 
 
+def _salib_size(by: str) -> Callable[[Asked], int]:
+    return lambda asked: asked.points * (len(asked.varied) + METHODS[by].beyond) if asked.varied else 1
+
+
 def sensitivities(by: str, asked: Asked, objective: Floats) -> tuple[dict[int, dict[str, float]], int]:
     """Return the figures of each varied axis on the logarithm of an objective, the axis with the largest first, and the
     number of groups left out, as points of them have no figure. They need SALib.
@@ -114,7 +118,7 @@ def sensitivities(by: str, asked: Asked, objective: Floats) -> tuple[dict[int, d
     """
     method, places = METHODS[by], _places(by, asked)
     logs = np.log(objective).reshape(places.shape[:2])
-    whole = np.isfinite(logs).all(axis=1)
+    whole = np.asarray(np.isfinite(logs).all(axis=1), dtype=np.bool_)
     if not whole.any():
         return {}, len(whole)
     found: Mapping[str, object] = {}
@@ -160,14 +164,7 @@ DESIGNS: Mapping[str, Design] = {
     "random": Design(lambda asked: _sample(asked, False), _drawn),
     "latin": Design(lambda asked: _sample(asked, True), _drawn),
     "one-at-a-time": Design(_one_at_a_time, lambda asked: 1 + sum(size - 1 for size in asked.sizes)),
-    **{
-        by: Design(
-            _salib(by),
-            lambda asked, more=each.beyond: asked.points * (len(asked.varied) + more) if asked.varied else 1,
-            "SALib",
-        )
-        for by, each in METHODS.items()
-    },
+    **{by: Design(_salib(by), _salib_size(by), "SALib") for by in METHODS},
     "tpe": Design(None, lambda asked: asked.points, "optuna"),
     "nsga2": Design(None, lambda asked: asked.points, "optuna"),
 }
