@@ -217,6 +217,8 @@ def blamed(run: Run, piece: Segment) -> list[tuple[Blame, int]]:
     command = run.program.commands[piece.command]
     operand = operand_of(run, command) if piece.kind == "transfer" else ""
     resource = "" if piece.kind == "hand_over" else piece.resource
+    if not piece.mix and piece.kind not in UNUSED.loaded:
+        return [(Blame(piece.kind, resource, operand), piece.end - piece.start)]
     return [(Blame(kind, resource, operand), fs) for kind, fs in _shares(run, piece, command)]
 
 

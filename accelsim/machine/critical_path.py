@@ -44,8 +44,8 @@ class _Walk:
 
     def walk(self) -> list[Segment]:
         """The whole path."""
-        last = max(self.run.slices, key=lambda piece: (piece.end, -piece.command))
-        number, event = last.command, "done"
+        last = int(self.run.times[2].argmax())  # slices are in the order of commands; of several, the first
+        number, event = self.run.slices[last].command, "done"
         while number >= 0:
             command = number
             number, event, _ = self._back(command, event)
@@ -55,9 +55,10 @@ class _Walk:
     def _back(self, command: int, event: str) -> Cause:
         """Go from an event of a command back to what let the command go on."""
         history = self.run.histories[command].until(event)
-        for activity, begin in zip(reversed(history.activities), reversed(history.begins), strict=True):
-            for piece in activity.pieces(begin, self.t, event) if begin < self.t else ():
-                self._emit(piece[0], command, *piece[1:])
+        for activity, begin in zip(history.activities[::-1], history.begins[::-1], strict=True):
+            if begin < self.t:
+                for start, kind, resource, mix in activity.pieces(begin, self.t, event):
+                    self._emit(start, command, kind, resource, mix)
         before, what, why = history.cause
         if before >= 0 and why not in (QUEUE, PORT):
             released = self._when(before, what)
@@ -89,10 +90,10 @@ class _Walk:
         """The time from ``start`` to where the walk stands goes to this; the walk then stands at ``start``."""
         if kind not in PATH_KINDS.loaded and kind not in PATH_KINDS:
             raise LawError(f"no kind {kind!r} of pieces of the critical path; there are {', '.join(PATH_KINDS)}")
-        start = max(0, min(start, self.t))
+        start = max(0, start)
         if start < self.t:
             self.segments.append(Segment(start, self.t, command, kind, resource, mix))
-        self.t = start
+            self.t = start
 
     def _link(self, why: str) -> None:
         """Say of the latest segment why it could not begin earlier."""

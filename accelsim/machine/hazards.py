@@ -46,7 +46,7 @@ class _Uses:
     def at(self, entries: Ints, roles: Collection[str]) -> tuple[Ints, Ints]:
         """Return which of them have one of these roles and an entry (by command, -1 for none), and these entries."""
         entry = entries[self.command]
-        chosen = np.nonzero((entry >= 0) & np.fromiter((role in roles for role in self.role), bool, len(entry)))[0]
+        chosen = np.nonzero((entry >= 0) & np.array([role in roles for role in self.role], bool))[0]
         return chosen, entry[chosen]
 
 
@@ -56,8 +56,9 @@ class _Played:
 
     def __init__(self, entries: Sequence[Entry], commands: int) -> None:
         count = len(entries)
-        columns = chain.from_iterable((t_fs, moment, each.id, from_fs) for t_fs, moment, each, from_fs, _ in entries)
-        self.t_fs, moment, number, self.from_fs = np.fromiter(columns, np.int64, 4 * count).reshape(count, 4).T
+        t_fs, moments, done_by, from_fs, _ = zip(*entries, strict=True) if count else ((),) * 5
+        self.t_fs, self.from_fs = np.array(t_fs, np.int64), np.array(from_fs, np.int64)
+        moment, number = np.array(moments, np.int64), np.array([each.id for each in done_by], np.int64)
         self.place = np.empty(count, np.int64)
         self.place[np.argsort(self.t_fs, kind="stable")] = 2 * np.arange(count) + 1
         self.at = np.full((4, commands), -1)
@@ -110,7 +111,7 @@ def _read(reads: _Uses, played: _Played) -> Iterable[tuple[Bools, Ints]]:
     done = played.at[DONE, reads.command]
     at_end = (done >= 0) & (played.from_fs[done] >= 0)
     yield at_end, done[at_end]
-    moment = np.fromiter((_MOMENTS.get(role, DONE) for role in reads.role), np.int64, len(done))
+    moment = np.array([_MOMENTS.get(role, DONE) for role in reads.role], np.int64)
     before = played.at[moment, reads.command]
     early = (moment != DONE) & (before >= 0)
     yield early, before[early]

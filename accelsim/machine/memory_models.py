@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import simpy
@@ -218,18 +217,16 @@ class Port:
         now = int(self._env.now)
         if now != self._deciding_fs:  # the decision was made earlier
             return
-        chosen = min((entry for entry in self._pending if entry[1] <= now), key=_RANK)
-        self._pending.remove(chosen)
-        _, _, asked, accepted = chosen
+        pending = self._pending
+        if len(pending) > 1:  # who has asked by now, in order of rank, comes first
+            pending.sort(key=lambda entry: (entry[1] > now, entry[0]))
+        _, _, asked, accepted = pending.pop(0)
         served = self._model.serve(asked, now)
         if self._before is not None and self._queues(served, self._before[1]):
             served = served._replace(after=self._before)
         self._before = asked.command, served.end
         self._accepting_fs = self._clock.at(self._clock.edge(now) + 1)
         self._deciding_fs = NEVER
-        if self._pending:
-            self._arbitrate(min(entry[1] for entry in self._pending))
+        if pending:
+            self._arbitrate(min([entry[1] for entry in pending]))
         fire(accepted, served)
-
-
-_RANK = itemgetter(0)

@@ -62,27 +62,28 @@ class Dma(EngineType):
             for write in (False, True)
         }
         routes = dict[tuple[str, bool, bool], _Route]()
+        at, edge_of, released, ports = clock.at, clock.edge, device.released, device.ports
         for command in queue:
             work = cast(Transfer, command.work)
             memory, nbytes, write, *_ = work
-            available, wait = device.released(command.waits) or (yield from device.available(command.waits))
-            edge, cause = clock.edge(available), before
+            available, wait = released(command.waits) or (yield from device.available(command.waits))
+            edge, cause = edge_of(available), before
             if edge <= issued:
                 edge = issued + 1
             elif wait is not None and edge > issued + 1:
                 cause = wait
-            edge_fs, number = clock.at(edge), command.id
+            edge_fs, number = at(edge), command.id
             asked = Asked(nbytes, write, number)
-            served: Served = yield device.ports[memory, write].request(ranks[memory, write], asked, edge_fs)
+            served: Served = yield ports[memory, write].request(ranks[memory, write], asked, edge_fs)
             accepted, data, end, by_link, by_cache, _ = served
-            log.add(number, (free_fs, clock.at(edge - 1), accepted, end), cause[2], "port")
+            log.add(number, (free_fs, at(edge - 1), accepted, end), cause[2], "port")
             queued = free_fs if cause is before and before[0] >= 0 else -1
             key = memory, by_link, by_cache
             if key not in routes:
                 routes[key] = _route(device.chip, engine, *key)
             history = _history(routes[key], cause, queued, edge_fs, served)
-            issued, before = clock.edge(accepted), (number, ACCEPTED, QUEUE)
-            free_fs = clock.at(issued)
+            issued, before = edge_of(accepted), (number, ACCEPTED, QUEUE)
+            free_fs = at(issued)
             device.begin(command, accepted)
             device.complete(command, (accepted, data, end), history, data)
 

@@ -77,6 +77,7 @@ class MatrixEngine:
         """Load and stream the folds of each command; the load of its first may begin as soon as the array allows it
         behind the command before (``load``)."""
         released, available, edge = self._context.released, self._context.available, self._clock.edge
+        narrow = self._context.narrow_buffer
         free, earliest, load, before = 1, 1, 1, START
         for command in self._queue:
             waits, timed = command.waits, self._times(command)
@@ -92,7 +93,7 @@ class MatrixEngine:
             shifted = loaded.first + timed.timing.load
             ready = max(earliest, shifted, there, a, acc)
             port = 0
-            if self._context.narrow_buffer(command):
+            if narrow(command):
                 port = yield from self._port(command, timed, ready)
             first = max(ready, port)
             shift = timed.timing.load > 0 and shifted == ready > earliest
