@@ -36,18 +36,19 @@ def kept(kind: type[T], asked: Sequence[str], read: Callable[[], T]) -> T:
     It is kept as long as no source of accelsim and no spec file below the roots changes; one that takes anything from
     elsewhere is read each time.
     """
-    key = _key(kind, asked) if usercache.folder() else None
+    states = where.states() if usercache.folder() else ()
+    key = _key(kind, asked, states) if states else None
     if key and (found := usercache.unpacked(KNOWN.get(key), kind)) is not None:
         return found
     made = read()
-    if key and set(where.every_file()) >= where.READ:
+    if key and where.are_below_roots(states):
         KNOWN.put(key, usercache.packed(made))
     return made
 
 
-def _key(kind: type, asked: Sequence[str]) -> str | None:
-    """Return a hash of what was asked for and of all spec files."""
-    files = _contents(where.states())
+def _key(kind: type, asked: Sequence[str], states: tuple[tuple[str, int, int], ...]) -> str | None:
+    """Return a hash of what was asked for and of all spec files, as they were when it was asked."""
+    files = _contents(states)
     return files and usercache.digest([files, kind.__name__, *asked])
 
 

@@ -61,10 +61,28 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
     """
     file = resolve(name_or_path)
     try:
-        return _with(read(file, Chip), overrides)
+        return _with(_tree(file), overrides)
     except SpecError:
         refuse_other_kind(file, Chip)
         raise
+
+
+TREES: dict[tuple[Path, tuple[tuple[str, int, int], ...]], Tree] = {}
+"""Trees of the last chips that were read without a problem, by file and by the states of all spec files."""
+MOST_TREES = 8
+
+
+def _tree(file: Path) -> Tree:
+    """Return the tree of a chip's file, read once as long as no spec file changes."""
+    key = file, where.states()
+    if key not in TREES:
+        tree = read(file, Chip)
+        if tree.problems or not where.are_below_roots(key[1]):
+            return tree
+        if len(TREES) >= MOST_TREES:
+            del TREES[next(iter(TREES))]
+        TREES[key] = tree
+    return TREES[key].copy()
 
 
 def refuse_other_kind(file: Path, model: type[Model]) -> None:

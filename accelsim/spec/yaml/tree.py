@@ -59,9 +59,14 @@ class Tree:
     def forget(self, path: PathTo) -> None:
         """Drop what is known of ``path`` and below: it is about to be replaced."""
         inside = len(path)
-        self.keys = {each: mark for each, mark in self.keys.items() if each[:inside] != path}
-        self.values = {each: mark for each, mark in self.values.items() if each[:inside] != path}
+        for marks in (self.keys, self.values):
+            for gone in [each for each in marks if each[:inside] == path]:
+                del marks[gone]
         self.heads = [each for each in self.heads if each[:inside] != path]
+
+    def copy(self) -> Tree:
+        """Return an independent tree with the same content."""
+        return Tree(_copied(self.value), dict(self.keys), dict(self.values), list(self.problems), list(self.heads))
 
     def unsourced(self, path: PathTo = (), value: object = None) -> list[Problem]:
         """Every file in the block at ``path`` says where its figures come from and when they were read.
@@ -80,6 +85,12 @@ class Tree:
     def problem(self, path: PathTo, what: str, expected: str = "", near: str = "", key: bool = False) -> None:
         """Note a problem at ``path``."""
         self.problems.append(Problem(what, str(self.at(path, key)), expected, near))
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
 def dotted(path: PathTo) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -62,6 +62,12 @@ def states() -> tuple[tuple[str, int, int], ...]:
     return tuple(state for root in roots() for state in sorted(_states(str(root))))
 
 
+def are_below_roots(files: Iterable[tuple[str, int, int]]) -> bool:
+    """Return whether the spec files that were read are all among ``files`` of ``states``, which tell when they
+    change."""
+    return {path for path, *_ in files} >= {str(path) for path in READ}
+
+
 def _states(inside: str) -> Iterator[tuple[str, int, int]]:
     with suppress(OSError), os.scandir(inside) as entries:
         for entry in entries:
@@ -79,7 +85,7 @@ def listing(name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[st
     """
 
     def complete(rows: list[dict[str, Any]]) -> bool:
-        return not any(row.get("problem") for row in rows) and set(every_file()) >= READ
+        return not any(row.get("problem") for row in rows) and are_below_roots(states())
 
     rows: list[dict[str, Any]] = usercache.remembered(name, every_file, make, complete)
     return rows
@@ -134,6 +140,8 @@ def resolve(name: str | Path) -> Path:
         path = _file(Path(text)) or find(text)
         if path is None:
             raise SpecError(no_file(text), expected="a chip's name or the path of a YAML file")
+        return path
+    if (path := find(f"chips/{text}")) is not None:
         return path
     known = names("chips")
     if text not in known and (other := _also(text, known)) is not None:

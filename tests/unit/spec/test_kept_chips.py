@@ -72,7 +72,7 @@ def test_what_a_chip_takes_from_elsewhere_is_read_each_time(tmp_path: Path, monk
 
 @pytest.mark.parametrize("text", ["", "no base 85 \N{SNOWMAN}", "c" * 40, 3])
 def test_a_damaged_entry_is_read_again(text: object) -> None:
-    key = kept._key(Chip, ["edu-4x4"])
+    key = kept._key(Chip, ["edu-4x4"], where.states())
     assert key is not None
     kept.KNOWN.put(key, text)
     assert chips.load_chip("edu-4x4") == load.load_chip("edu-4x4")
