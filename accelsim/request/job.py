@@ -119,16 +119,20 @@ def changed(job: Job, overrides: Sequence[str], **options: Any) -> Job:
     return replace(job, chip=chip, options=without, feeds=None, values="off")
 
 
-def prepare(request: Request, gather: Gather | None = None) -> Job:
+Loader = Callable[[Request, int], Graph]
+"""Loads the model of a request for so many batches side by side."""
+
+
+def prepare(request: Request, gather: Gather | None = None, load: Loader | None = None) -> Job:
     """Read everything that the request names and check all of it; every problem is told at once.
 
-    ``gather`` may already hold problems of the caller's own checks.
+    ``gather`` may already hold problems of the caller's own checks. ``load``: loads the model in another way.
     """
     gather = gather or Gather()
     given = {row.limits: getattr(request, name) for name, row in OPTIONS.items() if row.limits}
     asked = {name: None if value is False else value for name, value in given.items()}  # a caller's own hold too
     with limited(**asked) as allowed:
-        return _prepared(_under(request, allowed), gather, allowed)
+        return _prepared(_under(request, allowed), gather, allowed, load or load_graph)
 
 
 def _under(request: Request, allowed: Limits) -> Request:
@@ -141,11 +145,11 @@ def _under(request: Request, allowed: Limits) -> Request:
     return replace(request, **found)
 
 
-def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
+def _prepared(request: Request, gather: Gather, allowed: Limits, load: Loader) -> Job:
     request = _seeded(request, gather)
     chip, graph, options = _chip(request, gather), None, Options()
     with gather.also():
-        graph = _graph(request, _batches(request, chip) or 1)
+        graph = load(request, _batches(request, chip) or 1)
         if request.sparsity or graph.sparsity:
             from accelsim.compiler.numbers.sparsify import prune
 
@@ -239,7 +243,8 @@ def with_streams(chip: Chip, count: int) -> Chip:
     return override(chip, [f"{name}.streams={count}" for name in engines])
 
 
-def _graph(request: Request, cores: int) -> Graph:
+def load_graph(request: Request, cores: int) -> Graph:
+    """Return the model of a request, for inputs of so many batches side by side."""
     if not isinstance(request.model, Graph):
         return load_model(
             request.model,

@@ -84,6 +84,13 @@ def byte_J(chip: Chip, memory: Memory, write: bool) -> float:
     return sram_J_per_B(chip.energy.sram, float(memory.capacity), write) if stated is None else float(stated)
 
 
+def without_memories(chip: Chip) -> Chip:
+    """Return a chip without attached memories; whoever asks it for them gets an AttributeError."""
+    made = chip.model_copy()
+    del made.__dict__["memories"]
+    return made
+
+
 def without_capacities(core: Core, names: Container[str]) -> Core:
     """Return a core whose memories of these ``names`` have capacity 0, but for those that slots divide."""
     sized = {name: each for name, each in core.memories.items() if name in names and each.slots is None}

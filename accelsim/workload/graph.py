@@ -174,6 +174,8 @@ class Graph:
     sparsity: dict[str, str] = field(default_factory=dict)
     suffixes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """Name -> the last number that made it unlike another, so that the next one is found at once."""
+    frozen: bool = field(default=False, repr=False, compare=False)
+    """Nobody changes it any more, so that what follows from it may be kept; a copy may be changed."""
 
     def __repr__(self) -> str:
         """One line: name, nodes, inputs and outputs."""
@@ -221,6 +223,7 @@ class Graph:
             sparsity=dict(self.sparsity),
             kept=list(self.kept),
             suffixes=dict(self.suffixes),
+            frozen=False,
         )
 
 

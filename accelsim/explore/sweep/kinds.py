@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from accelsim.account.area import die_m2
@@ -18,14 +19,16 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
 from accelsim.program.program import Spans
 from accelsim.request import Request
-from accelsim.request.job import Job, execute, prepare
+from accelsim.request.job import Job, execute, load_graph, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.digest import digest
 from accelsim.spec.silicon import node_nm
 from accelsim.spec.yaml.chips import load_chip
 from accelsim.spec.yaml.clusters import is_cluster, load_cluster, load_devices
 from accelsim.time import FS
-from accelsim.workload.sources.load import generation_of
+from accelsim.workload.graph import Graph
+from accelsim.workload.sources.load import generation_of, split_parameters
+from accelsim.workload.zoo import ZOO
 
 if TYPE_CHECKING:
     from accelsim.cluster.serving.serve import Served
@@ -83,8 +86,24 @@ def kind_of(model: str, on: str, options: Options) -> str:
 
 
 def _run(model: str, on: str, options: Options) -> Read:
-    job = prepare(Request(model=model, on=on, **options))
+    job = prepare(Request(model=model, on=on, **options), load=_graph)
     return Read((digest(job.chip),), lambda: run_or_price(job)[0], job)
+
+
+def _graph(request: Request, cores: int) -> Graph:
+    """Return the model of a request; a listed one without values is the same frozen graph for all points."""
+    model = str(request.model)
+    if request.values != "off" or request.sparsity or split_parameters(model)[0] not in ZOO:
+        return load_graph(request, cores)
+    asked = {name: getattr(request, name) for name in ("model", "batch", "weights", "param", "shape")}
+    return _frozen(json.dumps(asked, default=str), cores)
+
+
+@lru_cache(maxsize=4)
+def _frozen(asked: str, cores: int) -> Graph:
+    graph = load_graph(Request(on="", values="off", **json.loads(asked)), cores)
+    graph.frozen = True
+    return graph
 
 
 def _generation(model: str, on: str, options: Options) -> Read:
