@@ -17,7 +17,7 @@ import numpy as np
 from accelsim.errors import Problem as Mistake
 from accelsim.errors import UsageError
 from accelsim.seeds import generator
-from accelsim.types import Bools, Floats, Ints
+from accelsim.types import Floats, Ints
 
 
 class Costly(Protocol):
@@ -112,12 +112,18 @@ class Problem(Costly, Protocol):
     def sizes(self) -> tuple[int, ...]:
         """Return the number of values of each choice."""
 
-    def distinct(self, choices: Ints) -> Bools:
-        """Return which of the candidates [N, len(sizes)] are no copies of others that differ in what does not
-        matter."""
+    def listed(self, numbers: range) -> Ints:
+        """Return the candidates of these ``numbers`` [N, len(sizes)] (see ``numbered``), without copies of others that
+        differ in what does not matter."""
 
     def smallest(self) -> Ints:
         """A candidate with the smallest tiles, for spaces of which few fit, [len(sizes)]."""
+
+
+def numbered(sizes: tuple[int, ...], numbers: range) -> Ints:
+    """Return the candidates of these numbers [N, len(sizes)]: the last choice changes first."""
+    flat = np.arange(numbers.start, numbers.stop)
+    return np.stack(np.unravel_index(flat, sizes), axis=1).astype(np.int64)
 
 
 def known_effort(effort: str | float) -> str | float:
@@ -158,10 +164,9 @@ class _Walk(Best[Problem]):
         """Try every candidate, in order."""
         size = prod(self._source.sizes)
         for start in range(0, size, BATCH):
-            flat = np.arange(start, min(start + BATCH, size))
-            choices = np.stack(np.unravel_index(flat, self._source.sizes), axis=1).astype(np.int64)
-            self.tried += len(choices)
-            self.take(choices[self._source.distinct(choices)])
+            numbers = range(start, min(start + BATCH, size))
+            self.tried += len(numbers)
+            self.take(self._source.listed(numbers))
 
     def walks(self, rng: np.random.Generator, effort: str | float) -> None:
         """Try random candidates; let the best walk, each to a neighbour that is not much worse; then descend."""

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from accelsim.engines.systolic.mapping.estimate import Estimator
+from accelsim.engines.systolic.mapping.extents import Rows, axes
 from accelsim.engines.systolic.mapping.ports import Ports
 from accelsim.engines.systolic.mapping.shape import Bounds, Buffers, Homes, Shape, Side, Step
-from accelsim.engines.systolic.mapping.space import Rows, axes
 from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.engines.systolic.pace import ONE_ROW, Pace
 from accelsim.program.mapping import ORDERS

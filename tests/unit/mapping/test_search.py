@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.mapping.search import EXHAUSTIVE, solve
-from accelsim.types import Bools, Floats, Ints
+from accelsim.mapping.search import EXHAUSTIVE, numbered, solve
+from accelsim.types import Floats, Ints
 
 
 class Hills:
@@ -25,8 +25,9 @@ class Hills:
         self._pairs = [rng.uniform(0, 0.3, pair) for pair in pairwise(sizes)]
         self.asked: list[Ints] = []
 
-    def distinct(self, choices: Ints) -> Bools:
-        return np.asarray(choices[:, -1] % 2 == 0)
+    def listed(self, numbers: range) -> Ints:
+        choices = numbered(self.sizes, numbers)
+        return choices[choices[:, -1] % 2 == 0]
 
     def smallest(self) -> Ints:
         return np.arange(len(self.sizes)) % 2

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import NamedTuple
 
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.lower import MatrixStep
-from accelsim.engines.systolic.mapping.known import TAPES, product_key
+from accelsim.engines.systolic.mapping.known import TAPES, Rooms, Taped
 from accelsim.engines.systolic.mapping.rehearsal import Rehearsal, Tape, tape_of
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.engines.systolic.mapping.space import ESTIMATE, RESOLUTION, TILES, TRAFFIC, steps
@@ -18,6 +19,7 @@ from accelsim.program.mapping import Mapping
 from accelsim.program.program import Program
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import in_strips
+from accelsim.program.writing.layout import Layout
 from accelsim.time import FS_PER_S
 from accelsim.workload.limits import MOST_B, MOST_COMMANDS, limited
 from accelsim.workload.ops.base import Gemm
@@ -54,10 +56,11 @@ class _Found(NamedTuple):
 
 
 def fastest(
-    step: Lowering, gemm: Gemm, described: Step, effort: Effort, leaders: Sequence[Candidate], room: object
+    step: Lowering, gemm: Gemm, described: Step, effort: Effort, leaders: Sequence[Candidate], key: str
 ) -> tuple[Mapping, float] | None:
     """Return the best of the fastest leaders once its first weights are there, and the clocks of the fastest.
-    None where the first of the leaders has too many tiles, or there is no other. ``room``: free bytes of all buffers.
+    None where the first of the leaders has too many tiles, or there is no other. ``key``: of the product, without room
+    and rates.
 
     No estimate is above the time: who is estimated no better than the fastest so far need not be rehearsed. Estimates
     of few large tiles are the loosest, so of those whose turn does not come the smallest have one of their own.
@@ -67,7 +70,7 @@ def fastest(
         return None
     for name in step.node.reads:  # where operands lie is one of the things that candidates are written by
         step.layout.place(name)
-    key = product_key(step, described, room, rates=False)
+    rooms = _rooms(step.layout)
     queue = [leaders[0], *sorted(leaders[1:], key=_first)]
     for left, waiting in ((effort.tiles, queue), (effort.tiles // SMALL, sorted(queue, key=_smallest))):
         for leader in waiting:
@@ -76,7 +79,7 @@ def fastest(
                 continue
             left -= int(costs[TILES])
             done.add(id(leader))
-            if made := _rehearse(step, gemm, described, leader, key, least * (1 + RESOLUTION)):
+            if made := _rehearse(step, gemm, described, leader, key, rooms, least * (1 + RESOLUTION)):
                 least = min(least, made.clocks)
                 found.append(made)
     near = [each for each in found if each.clocks <= least * (1 + RESOLUTION)]
@@ -90,20 +93,38 @@ def worth_rehearsing(effort: Effort, leaders: Sequence[Candidate]) -> bool:
     return len(leaders) > 1 and leaders[0].costs[TILES] <= effort.tiles
 
 
-def _tape(step: Lowering, gemm: Gemm, mapping: Mapping) -> Tape | None:
-    """Return a tape of few tiles; None where it does not fit after all, or has commands that cannot be rehearsed. The
+def _rooms(layout: Layout) -> dict[str, int]:
+    roles = layout.roles
+    return {name: layout.spaces[name].room_after([]) or 0 for name in (roles.activations, roles.weights, roles.sums)}
+
+
+def _tape(step: Lowering, gemm: Gemm, mapping: Mapping, rooms: Rooms) -> Taped:
+    """Return a tape of few tiles; none where it does not fit after all, or has commands that cannot be rehearsed. The
     limits of the run do not hold for it, and do not change what is chosen."""
-    try:
-        with limited(commands=MOST_COMMANDS, memory_B=MOST_B):
-            return tape_of(product_program(step, gemm, mapping), step.layout.roles)
-    except Infeasible:
-        return None
+    tape, alone = None, list[tuple[Layout, Rooms]]()
+
+    def write(lowering: Lowering, mapping: Mapping) -> Mapped:
+        alone.append((lowering.layout, _rooms(lowering.layout)))
+        return written(lowering, gemm, mapping)
+
+    with limited(commands=MOST_COMMANDS, memory_B=MOST_B), suppress(Infeasible):
+        tape = tape_of(step_program(step, mapping, write), step.layout.roles)
+    (layout, there), spans = alone[0], dict[str, tuple[float, float]]()
+    for name, room in rooms.items():
+        spans[name] = room, room + 1
+        if there[name] == room:  # a larger buffer with as much more room would do the same
+            least, beyond = layout.spaces[name].span
+            more = room - layout.spaces[name].capacity_B
+            spans[name] = least + more, beyond + more
+    return Taped(tape, spans)
 
 
-def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate, key: str, most: float) -> _Found | None:
+def _rehearse(
+    step: Lowering, gemm: Gemm, described: Step, leader: Candidate, key: str, rooms: Rooms, most: float
+) -> _Found | None:
     """Return what it takes alone; None where that is not known, or is more than ``most`` clocks."""
     mapping = leader.mapping()
-    tape = TAPES.get(key, mapping, lambda: _tape(step, gemm, mapping))
+    tape = TAPES.get(key, mapping, rooms, lambda: _tape(step, gemm, mapping, rooms))
     clocks = tape and rehearsed(tape, step.layout.roles, described, most=most)
     if tape is None or clocks is None:
         return None

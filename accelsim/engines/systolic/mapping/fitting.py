@@ -62,12 +62,27 @@ def whole_operands(buffer: str, size_B: int, free_B: int) -> Need:
 
 class Fitted(NamedTuple):
     """Candidates that fit, with their accumulator slots, and which of all these are; ``most_B``: room in each buffer
-    with which none would have been refused there; ``need``: what the best lacks where none fits."""
+    with which each would not have been refused there; ``need``: what the best lacks where none fits."""
 
     kept: Candidates
     fits: Bools
-    most_B: dict[str, int]
+    most_B: dict[str, Ints]
     need: Need | None
+
+
+class Asked(NamedTuple):
+    """Bytes that candidates ask of buffers, whatever room there is. ``shares``: all but the ``partial`` sums in one
+    accumulator slot, in all ``totals_B``; ``limits``: tiles in fixed slots. ``needed``, ``wanted``: accumulator slots;
+    ``legal``: whether any room would do; ``most_B``: room of a buffer from which on more changes nothing."""
+
+    shares: list[Share]
+    limits: list[Share]
+    partial: Share
+    totals_B: dict[str, Ints]
+    needed: Ints
+    wanted: Ints
+    legal: Bools
+    most_B: dict[str, Ints]
 
 
 class Fitting:
@@ -81,26 +96,42 @@ class Fitting:
 
     def fitted(self, c: Candidates, shape: Shape, sides_B: float, room: Room) -> Fitted:
         """Select the candidates whose tiles fit all buffers. ``sides_B``: bytes per sum of streamed side operands."""
+        asked = self.asked(c, shape, sides_B)
+        fits, y_slots = self.fits(asked, room)
+        need = None if fits.any() else self.need(c, asked, room)
+        return Fitted(replace(c, y_slots=y_slots).keep(fits), fits, asked.most_B, need)
+
+    def asked(self, c: Candidates, shape: Shape, sides_B: float) -> Asked:
+        """Return what candidates ask of the buffers, whatever room there is."""
         roles, sums = self._roles, c.tg * c.tm * c.tn
-        one_B = (sums * shape.sum_B).astype(np.int64)
-        operands, partial = list(self._operands(c, shape)), Share(roles.sums, "partial sums", one_B)
+        partial = Share(roles.sums, "partial sums", (sums * shape.sum_B).astype(np.int64))
+        operands, fixed = list(self._operands(c, shape)), self._slots(roles.sums)
         shares = [tile._replace(size_B=many * tile.size_B) for tile, many in operands if not self._slots(tile.buffer)]
         shares += self._results(c, shape, sums, sides_B)
         limits = [tile for tile in (*(tile for tile, _ in operands), partial) if self._slots(tile.buffer)]
-        y_slots, wanted = self._sum_slots(c, one_B, shares, room)
-        most = _totals(shares if self._slots(roles.sums) else [*shares, partial._replace(size_B=wanted * one_B)])
-        if not self._slots(roles.sums):
-            shares.append(partial._replace(size_B=y_slots * one_B))
-        in_order = (open_sums(self._gemm, c) <= y_slots) & self._side_by_side(c)
-        missing: Ints = np.zeros_like(sums)
-        for buffer, needed_B in _totals(shares).items():
-            missing += np.maximum(0, needed_B - self._available(buffer, room))
+        needed = open_sums(self._gemm, c)
+        wanted = np.maximum(needed, 2 * lanes(self._gemm, c))
+        if fixed is not None or "y_slots" in self._pinned:
+            wanted = np.full_like(needed, self._pinned["y_slots"] if fixed is None else fixed)
+        legal = self._side_by_side(c) & (needed <= wanted)
         for share in limits:
-            missing += np.maximum(0, share.size_B - self._shapes[share.buffer][0])
-        most_B = {buffer: int(needed_B.max(initial=0)) for buffer, needed_B in most.items()}
-        fits = in_order & (missing == 0)
-        need = None if fits.any() else self._need(c, missing, in_order, shares, limits, room)
-        return Fitted(replace(c, y_slots=y_slots).keep(fits), fits, most_B, need)
+            legal &= share.size_B <= self._shapes[share.buffer][0]
+        most = shares if fixed else [*shares, partial._replace(size_B=wanted * partial.size_B)]
+        return Asked(shares, limits, partial, _totals(shares), needed, wanted, legal, _totals(most))
+
+    def fits(self, asked: Asked, room: Room) -> tuple[Bools, Ints]:
+        """Return which candidates fit, and their accumulator slots: two, more where a loop order needs them. Where the
+        second does not fit beside the rest, only those that the order needs are used."""
+        buffer, slots, totals = self._roles.sums, asked.wanted, asked.totals_B
+        if not self._slots(buffer):
+            one_B, before = asked.partial.size_B, totals.get(buffer, 0)
+            if "y_slots" not in self._pinned:
+                slots = np.where(slots * one_B <= self._available(buffer, room) - before, slots, asked.needed)
+            totals = totals | {buffer: before + slots * one_B}
+        fits = asked.legal.copy()
+        for name, needed_B in totals.items():
+            fits &= needed_B <= self._available(name, room)
+        return fits, slots
 
     def _slots(self, buffer: str) -> int | None:
         return self._roles.fixed_slots(buffer)
@@ -143,30 +174,23 @@ class Fitting:
             found.append(Share(buffer, "results", (2 * np.ceil(sums * shape.y_B)).astype(np.int64)))
         return found
 
-    def _sum_slots(self, c: Candidates, one_B: Ints, shares: Sequence[Share], room: Room) -> tuple[Ints, Ints]:
-        """Accumulator slots to use, and how many are wanted: two, more where a loop order needs them. Where the
-        second does not fit beside the rest, only those that the order needs are used."""
-        buffer, totals, needed = self._roles.sums, _totals(shares), open_sums(self._gemm, c)
-        if (fixed := self._slots(buffer)) is not None:
-            return np.full_like(needed, fixed), needed
-        wanted = np.maximum(needed, 2 * lanes(self._gemm, c))
-        if "y_slots" in self._pinned:
-            slots = wanted = np.full_like(needed, self._pinned["y_slots"])
-        else:
-            left_B = self._available(buffer, room) - totals.get(buffer, 0)
-            slots = np.where(wanted * one_B <= left_B, wanted, needed)
-        return slots, wanted
-
-    def _need(
-        self, c: Candidates, missing: Ints, in_order: Bools, shares: list[Share], limits: list[Share], room: Room
-    ) -> Need | None:
+    def need(self, c: Candidates, asked: Asked, room: Room) -> Need | None:
         """The candidate that lacks least, and where it lacks most; None where loop orders alone exclude all."""
+        _, y_slots = self.fits(asked, room)
+        in_order = (asked.needed <= y_slots) & self._side_by_side(c)
         if not in_order.any():
             return None
+        sums = [] if self._slots(self._roles.sums) else [asked.partial]
+        shares = [*asked.shares, *(share._replace(size_B=y_slots * share.size_B) for share in sums)]
+        missing: Ints = np.zeros_like(y_slots)
+        for buffer, needed_B in _totals(shares).items():
+            missing += np.maximum(0, needed_B - self._available(buffer, room))
+        for share in asked.limits:
+            missing += np.maximum(0, share.size_B - self._shapes[share.buffer][0])
         at = int(np.flatnonzero(in_order)[np.argmin(missing[in_order])])
         tile = f"{c.tg[at]}x{c.tm[at]}x{c.tn[at]}x{c.tk[at]} (groups x M x N x K)"
         needs = [self._shared(buffer, at, shares, room) for buffer in _totals(shares)]
-        needs += [self._in_slot(share, at) for share in limits]
+        needs += [self._in_slot(share, at) for share in asked.limits]
         worst = max(needs, key=lambda need: need.needed_B - need.available_B)
         return worst._replace(missing_B=int(missing[at]), tile=f"{tile}: {worst.tile}")
 

@@ -7,7 +7,7 @@ of formats, room that no candidate needs. Tapes of candidates are shared by chip
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import astuple
 from hashlib import sha256
 from typing import NamedTuple
@@ -15,7 +15,8 @@ from typing import NamedTuple
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping.rehearsal import Tape
 from accelsim.engines.systolic.mapping.shape import Step
-from accelsim.program.mapping import Mapping
+from accelsim.engines.systolic.mapping.space import Table as Candidates
+from accelsim.program.mapping import Mapping as Choices
 from accelsim.program.roles import Roles
 from accelsim.spec.levels import without_capacities
 from accelsim.spec.memory import Attachment
@@ -31,48 +32,107 @@ MOST_ENTRIES = 16
 class Choice(NamedTuple):
     """The best mapping, its estimate (clocks of the array), what binds it, and how many were tried."""
 
-    mapping: Mapping
+    mapping: Choices
     clocks: float
     binds: str
     scored: int
 
 
 class Searched(NamedTuple):
-    """A search that was made: its result, the rooms it had, and the rooms from which on more changes nothing, bytes;
-    whether candidates were ``rehearsed``."""
+    """A search that was made: its result, the rooms it had, and the rooms from which on it is the same, bytes: no
+    candidate is refused (``needs``), or none that is among the best (``wants``); whether candidates were
+    ``rehearsed``."""
 
     choice: Choice
     rooms: list[int]
     needs: list[int]
+    wants: list[int]
     rehearsed: bool
 
     def holds_for(self, rooms: list[int]) -> bool:
-        """Return whether the search finds the same mapping with these ``rooms`` (bytes per residency choice)."""
-        pairs = zip(self.rooms, rooms, self.needs, strict=True)
+        """Return whether the search is the same with these ``rooms`` (bytes per residency choice)."""
+        return self._is_same(rooms, self.needs)
+
+    def finds_for(self, rooms: list[int]) -> bool:
+        """Return whether the search finds the same mapping with these ``rooms``."""
+        return self._is_same(rooms, self.wants)
+
+    def _is_same(self, rooms: list[int], from_on: list[int]) -> bool:
+        pairs = zip(self.rooms, rooms, from_on, strict=True)
         return all(then == now or min(then, now) >= need for then, now, need in pairs)
 
 
+Rooms = Mapping[str, int]
+"""Buffer -> the largest block that is free in it, bytes."""
+
+
+class Taped(NamedTuple):
+    """A tape, None for a mapping that does not fit, and the rooms (from, below) with which it is the same."""
+
+    tape: Tape | None
+    spans: dict[str, tuple[float, float]]
+
+    def holds_for(self, rooms: Rooms) -> bool:
+        """Return whether the tape is the same with these ``rooms``."""
+        return all(least <= rooms[name] < beyond for name, (least, beyond) in self.spans.items())
+
+
 class Tapes:
-    """Tapes of candidates by product and mapping, None for one that does not fit; of the last products, while they have
-    at most ``most`` commands in all."""
+    """Tapes of candidates by product and mapping; of the last products, while they have at most ``most`` commands in
+    all."""
 
     def __init__(self, most: int) -> None:
         self._most, self._commands = most, 0
-        self._made: dict[str, dict[Mapping, Tape | None]] = {}
+        self._made: dict[str, dict[Choices, list[Taped]]] = {}
 
-    def get(self, key: str, mapping: Mapping, make: Callable[[], Tape | None]) -> Tape | None:
-        """Return the tape of a mapping of the product ``key``, made if it is not there."""
+    def get(self, key: str, mapping: Choices, rooms: Rooms, make: Callable[[], Taped]) -> Tape | None:
+        """Return the tape of a mapping of the product ``key`` with these ``rooms``, made if it is not there."""
         made = self._made[key] = self._made.pop(key, {})
-        if mapping not in made:
-            made[mapping] = tape = make()
-            self._commands += tape.commands if tape else 0
+        tapes = made.setdefault(mapping, [])
+        found = next((each for each in tapes if each.holds_for(rooms)), None)
+        if found is None:
+            found = make()
+            tapes.append(found)
+            self._commands += _commands(found)
             while self._commands > self._most and len(self._made) > 1:
                 oldest = self._made.pop(next(iter(self._made)))
-                self._commands -= sum(tape.commands for tape in oldest.values() if tape)
-        return made[mapping]
+                self._commands -= sum(_commands(each) for tapes in oldest.values() for each in tapes)
+        return found.tape
 
 
-TAPES = Tapes(100_000)
+def _commands(taped: Taped) -> int:
+    return taped.tape.commands if taped.tape else 0
+
+
+TAPES = Tapes(200_000)
+
+
+class Tables:
+    """Tables of candidates by product, while they have at most some ``most`` rows in all. Points of a sweep come back
+    to all products of a network, so the oldest tables go only where they were not asked for ``AGE`` times."""
+
+    AGE = 200
+
+    def __init__(self, most: int) -> None:
+        self._most, self._now = most, 0
+        self._made: dict[Hashable, Candidates] = {}
+        self._last: dict[Hashable, int] = {}
+
+    def get(self, *key: Hashable) -> Candidates:
+        """Return the table of the product and plans ``key``, an empty one if it is not there."""
+        self._now += 1
+        if key not in self._made:
+            while sum(table.rows for table in self._made.values()) >= self._most:
+                oldest = next(iter(self._made))
+                if self._last[oldest] > self._now - self.AGE:
+                    return Candidates()
+                del self._made[oldest], self._last[oldest]
+        table = self._made[key] = self._made.pop(key, Candidates())
+        self._last[key] = self._now
+        return table
+
+
+TABLES = Tables(400_000)
 
 
 class Known:
@@ -105,20 +165,18 @@ def product_key(lowering: Lowering, step: Step, *more: object, rates: bool = Tru
 
     ``more``: choices of the search itself. Without ``rates``: of everything that its candidates are written by.
     """
+    text = f"{more}\n{step.product}\n{_written(lowering)}\n{_hardware(lowering, step, rates)}"
+    return sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def _written(lowering: Lowering) -> tuple[object, ...]:
+    """Return what the node writes commands by."""
     node, tensors, unit = lowering.node, lowering.layout.graph.tensors, lowering.layout.roles.matrix
-    slots, mac = step.buffers.slots, unit.formats[node.format or lowering.dtype]
-    product = (step.streamed, step.resident, step.homes, step.rows, slots, step.sharing, step.pinned, step.ahead)
+    mac = unit.formats[node.format or lowering.dtype]
     behind = [(part.op, [_geometry(part.attrs[name]) for name in sorted(part.attrs)]) for part in node.epilogue]
     used = [tensors[name] for name in (*node.reads, *node.writes)]
-    written = (
-        mac.cycles_per_row,
-        FORMAT_BYTES[mac.accumulate],
-        node.op,
-        behind,
-        [(tensor.shape, FORMAT_BYTES[tensor.memory_format], tensor.element_B) for tensor in used],
-    )
-    text = f"{more}\n{product}\n{written}\n{_hardware(lowering, step, rates)}"
-    return sha256(text.encode(errors="surrogateescape")).hexdigest()
+    sizes = [(tensor.shape, FORMAT_BYTES[tensor.memory_format], tensor.element_B) for tensor in used]
+    return mac.cycles_per_row, FORMAT_BYTES[mac.accumulate], node.op, behind, sizes
 
 
 def _geometry(value: object) -> object:
@@ -151,15 +209,16 @@ def _hardware(lowering: Lowering, step: Step, rates: bool) -> list[str]:
 
 def _encoded(searched: Searched) -> list[object]:
     mapping, *rest = searched.choice
-    return [list(astuple(mapping)), rest, searched.rooms, searched.needs, searched.rehearsed]
+    return [list(astuple(mapping)), rest, searched.rooms, searched.needs, searched.wants, searched.rehearsed]
 
 
 def _decoded(kept: object) -> Iterator[Searched]:
     """Yield the searches of a value of the user's cache; none of what is no such value."""
     for entry in kept if isinstance(kept, list) else ():
         try:
-            mapping, (clocks, binds, scored), rooms, needs, rehearsed = entry
-            choice = Choice(Mapping(*mapping), float(clocks), str(binds), int(scored))
-            yield Searched(choice, list(map(int, rooms)), list(map(int, needs)), bool(rehearsed))
+            mapping, (clocks, binds, scored), *rooms, rehearsed = entry
+            had, needs, wants = (list(map(int, each)) for each in rooms)
+            choice = Choice(Choices(*mapping), float(clocks), str(binds), int(scored))
+            yield Searched(choice, had, needs, wants, bool(rehearsed))
         except (TypeError, ValueError):
             return

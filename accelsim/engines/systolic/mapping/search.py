@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
 from math import inf
 from typing import Any, NamedTuple, TypeVar
@@ -11,10 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort, fastest, worth_rehearsing, written
 from accelsim.engines.systolic.mapping.estimate import Estimator
+from accelsim.engines.systolic.mapping.extents import MOST_ROW_TILES, Rows, axes
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
-from accelsim.engines.systolic.mapping.known import KNOWN, Choice, Searched, product_key
+from accelsim.engines.systolic.mapping.known import KNOWN, TABLES, Choice, Searched, product_key
 from accelsim.engines.systolic.mapping.shape import FEW, describe, strips
-from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
+from accelsim.engines.systolic.mapping.space import Option, Plan, Tilings
 from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.mapping.search import Solved, solve
@@ -71,16 +73,16 @@ def choose(step: Lowering, gemm: Gemm, least: bool = False) -> Choice:
 def _searched(step: Lowering, search: ProductSearch, rooms: list[int], least: bool) -> Searched:
     """Return the search of a product that this compilation has not made before, from an earlier one if possible."""
     if step.tuner is not None or step.search not in EFFORTS:  # it depends on more than on the product
-        return Searched(search.best(), rooms, search.needs, search.rehearsed)
+        return search.searched()
     key = product_key(step, search.step, search.flags, least, step.search, search.effort)
-    found = next((entry for entry in KNOWN.searches(key) if entry.holds_for(rooms)), None)
+    found = next((entry for entry in KNOWN.searches(key) if entry.finds_for(rooms)), None)
     if found is None:
-        found = Searched(search.best(), rooms, search.needs, search.rehearsed)
+        found = search.searched()
         KNOWN.add(key, found)
     elif found.rehearsed:  # a rehearsal gives operands their homes, and the numbers of these must be the same
         for name in step.node.reads:
             step.layout.place(name)
-    return found
+    return found._replace(rooms=rooms)
 
 
 class _Leaders(NamedTuple):
@@ -107,6 +109,7 @@ class ProductSearch:
             free_B for _, free_B in self.step.buffers.free_B
         ]
         self.needs = [0] * len(self.rooms)
+        self.wants = self.needs
         self.rehearsed = False
 
     def note_needs(self) -> None:
@@ -115,6 +118,11 @@ class ProductSearch:
         names = [self._roles.activations] * len(self.options) + others
         for name, need_B, room_B in zip(names, self.needs, self.rooms, strict=True):
             spaces[name].needed(need_B, room_B)
+
+    def searched(self) -> Searched:
+        """Search, and return the result with the rooms for which it holds."""
+        choice = self.best()
+        return Searched(choice, self.rooms, self.needs, self.wants, self.rehearsed)
 
     def best(self) -> Choice:
         """Return the cheapest mapping, or the one that the tuner picks among the cheapest."""
@@ -148,7 +156,7 @@ class ProductSearch:
 
     def _decided(self, found: _Leaders) -> tuple[Mapping, float | None]:
         self.rehearsed |= worth_rehearsing(self.effort, found.best)
-        decided = fastest(self._lowering, self._gemm, self.step, self.effort, found.best, self.rooms)
+        decided = fastest(self._lowering, self._gemm, self.step, self.effort, found.best, self.key)
         return decided or (found.best[0].mapping(), None)
 
     @property
@@ -163,17 +171,23 @@ class ProductSearch:
         tilings = self.tilings(Tilings, effort != "fast", splits)
         solved = solve(tilings, effort, leaders=most)
         best = self._candidates(tilings, solved)
-        tried, misfits, needs = solved.tried, tilings.misfits, tilings.needs
+        tilings.note_wants(best[-1].costs[0] if len(best) == most else inf)
+        tried, misfits, problems = solved.tried, tilings.misfits, [tilings]
         if widths := self._strips(best[0].mapping() if best else None):
             blocks = self.tilings(Tilings, effort != "fast", splits, widths)
             blocks.limit = best[-1].costs[0] if len(best) == most else inf
             solved = solve(blocks, effort, leaders=most)
             best = sorted([*best, *self._candidates(blocks, solved)], key=lambda each: each.costs)[:most]
+            blocks.note_wants(best[-1].costs[0] if len(best) == most else inf)
             tried, misfits = tried + solved.tried, misfits + blocks.misfits
-            needs = {place: max(need, blocks.needs.get(place, 0)) for place, need in (blocks.needs | needs).items()}
-        places = [*range(len(self.options)), *(name for name, _ in self.step.buffers.free_B)]
-        self.needs = [max(need, needs.get(place, 0)) for place, need in zip(places, self.needs, strict=True)]
+            problems.append(blocks)
+        self.needs = self._largest(self.needs, [each.needs for each in problems])
+        self.wants = self._largest(self.wants, [each.wants for each in problems])
         return _Leaders(best, tried, tilings, misfits)
+
+    def _largest(self, before: list[int], noted: list[dict[int | str, int]]) -> list[int]:
+        places = [*range(len(self.options)), *(name for name, _ in self.step.buffers.free_B)]
+        return [max(room, *(each.get(place, 0) for each in noted)) for place, room in zip(places, before, strict=True)]
 
     def _candidates(self, tilings: Tilings, solved: Solved) -> list[Candidate]:
         mapping = tilings.mappings([leader.choices for leader in solved.leaders])
@@ -200,7 +214,13 @@ class ProductSearch:
         plans = [plan for plan in self._plans(widths) if splits is None or plan.split in splits]
         orders = [ORDERS.index(self._pinned["order"])] if "order" in self._pinned else list(range(len(ORDERS)))
         extents = axes(self.step, {plan.rows for plan in plans}, self._pinned, len(plans), thorough, self._least)
-        return kind(self.step, estimator, fitting, self.options, plans, orders, extents)
+        table = None if thorough or self._least else TABLES.get(self.key, self.flags, tuple(plans))
+        return kind(self.step, estimator, fitting, self.options, plans, orders, extents, table)
+
+    @cached_property
+    def key(self) -> str:
+        """Return a hash of everything that candidates are written by but room and rates of memories."""
+        return product_key(self._lowering, self.step, rates=False)
 
     @property
     def flags(self) -> tuple[tuple[bool, bool], ...]:

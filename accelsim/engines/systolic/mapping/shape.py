@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -98,6 +99,12 @@ class Step:
     sharing: int
     pinned: tuple[tuple[str, Pin], ...]
     ahead: bool = False
+
+    @cached_property
+    def product(self) -> str:
+        """Return all fields but the unit and the room as text."""
+        slots = self.buffers.slots
+        return repr((self.streamed, self.resident, self.homes, self.rows, slots, self.sharing, self.pinned, self.ahead))
 
     @property
     def shape(self) -> Shape:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Fields
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from math import inf, isqrt, prod
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.engines.systolic.mapping.estimate import Estimator
-from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room
-from accelsim.engines.systolic.mapping.shape import Bounds, Step
+from accelsim.engines.systolic.mapping.extents import Axes, Rows
+from accelsim.engines.systolic.mapping.fitting import Asked, Fitting, Need, Room
+from accelsim.engines.systolic.mapping.shape import Bounds, Shape, Step
 from accelsim.engines.systolic.mapping.tilings import Candidates
-from accelsim.engines.systolic.pace import packs
-from accelsim.program.mapping import ORDERS, Mapping, Pin, Split
+from accelsim.engines.systolic.mapping.work import Work
+from accelsim.mapping.search import numbered
+from accelsim.program.mapping import ORDERS, Mapping, Split
 from accelsim.types import Bools, Floats, Ints
 
-MOST_ROW_TILES = 1 << 20
-"""Tiles along M that the search considers at the most: what a convolution reads is counted tile by tile."""
-ALL = 1 << 20
-"""Candidates up to which a thorough search has tiles of every extent; beyond, all even cuts."""
-FEW = 1 << 15
-"""Candidates up to which a fast search has all even cuts, of any extent: arrays take these together in a few ms."""
 KEYS = 4
 """Costs that candidates are compared by: score in steps of ``RESOLUTION``, bytes across the pins, tiles, estimate."""
 TRAFFIC, TILES, ESTIMATE = 1, 2, 3
@@ -35,24 +31,12 @@ machine, it was equal to 0.1 % for half of them, and 13.6 % or more too low for 
 """
 
 
-Cuts = Callable[[int, int], set[int]]
-"""From an extent and a unit the tile extents to try."""
-
-
 class Option(NamedTuple):
     """One residency choice: what is on the chip as a whole, and the room that this leaves for tiles."""
 
     a_resident: bool
     y_resident: bool
     room: Room
-
-
-class Rows(NamedTuple):
-    """Cut of M: tiles are even cuts of ``extent`` into multiples of ``unit``, or M; ``strip``: see ``Conv``."""
-
-    extent: int
-    unit: int
-    strip: int = 0
 
 
 class Plan(NamedTuple):
@@ -65,31 +49,61 @@ class Plan(NamedTuple):
     rows: Rows
 
 
-@dataclass(frozen=True)
-class Axes:
-    """Tile extents to choose from; ``tm`` for each way to cut M that a plan may ask for."""
+class Group(NamedTuple):
+    """Candidates of a chunk that are scored together, as this ``plan``: their ``rows`` in it, what they ask of buffers
+    and their work."""
 
-    tg: Ints
-    tm: dict[Rows, Ints]
-    tn: Ints
-    tk: Ints
+    plan: int
+    rows: Ints
+    candidates: Candidates
+    asked: Asked
+    work: Work
+
+
+class Chunk(NamedTuple):
+    """Candidates that were listed together, by choices and by group."""
+
+    choices: Ints
+    groups: list[Group]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Candidates of a product, with all that depends neither on rates of memories nor on room: chips that differ in
+    these share it. ``chunks``: by the number of the first candidate; ``works``: of mappings that were chosen."""
+
+    chunks: dict[int, Chunk] = field(default_factory=dict)
+    works: dict[Mapping, Work] = field(default_factory=dict)
 
     @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """Numbers of extents of tg, tm, tn and tk."""
-        return len(self.tg), max(map(len, self.tm.values()), default=0), len(self.tn), len(self.tk)
+    def rows(self) -> int:
+        """Return how many candidates are in the table."""
+        return sum(len(chunk.choices) for chunk in self.chunks.values())
+
+
+class _Matters(NamedTuple):
+    """Candidates of a ``plan``: their first costs with all the room that they could use, infinite where none would
+    do, and that room in each buffer."""
+
+    plan: int
+    first: Floats
+    most_B: dict[str, Ints]
 
 
 class Tilings:
     """The choices plan, order, tg, tm, tn, tk of a step. ``needs``: of each residency choice, and of each other buffer
-    by name, the room with which no candidate would have been refused; ``misfits``: what candidates lacked, where none
-    of a plan fitted; ``limit``: what the first cost of a candidate that is wanted must not exceed."""
+    by name, the room with which no candidate would have been refused, ``wants``: none that could be a leader;
+    ``misfits``: what candidates lacked, where none of a plan fitted; ``limit``: what the first cost of a candidate that
+    is wanted must not exceed; ``table``: keeps what does not depend on rates of memories, nor on room."""
 
     def __init__(self, step: Step, estimator: Estimator, fitting: Fitting, options: list[Option], plans: list[Plan],
-                 orders: list[int], axes: Axes) -> None:  # fmt: skip
+                 orders: list[int], axes: Axes, table: Table | None = None) -> None:  # fmt: skip
+        self._table, self._matters = table, list[_Matters]()
+        self._chunk: Chunk | None = None
         self._step, self._estimator, self._fitting = step, estimator, fitting
         self._options, self._plans, self._orders, self._axes = options, plans, np.array(orders), axes
         self.needs: dict[int | str, int] = {}
+        self.wants: dict[int | str, int] = {}
         self.misfits: list[Need] = []
         self.limit = inf
         self._whole_k = np.array([plan.a_whole_k for plan in plans])
@@ -113,7 +127,20 @@ class Tilings:
         """Number of options of each choice, in order: plan, loop order, tg, tm, tn, tk."""
         return len(self._plans), len(self._orders), *self._axes.sizes
 
-    def distinct(self, choices: Ints) -> Bools:
+    def listed(self, numbers: range) -> Ints:
+        """Return the choices of these numbers without copies of others."""
+        if self._table is None:
+            choices = numbered(self.sizes, numbers)
+            return choices[self._distinct(choices)]
+        chunk = self._table.chunks.get(numbers.start)
+        if chunk is None:
+            choices = numbered(self.sizes, numbers)
+            choices = choices[self._distinct(choices)]
+            chunk = self._table.chunks[numbers.start] = Chunk(choices, list(self._groups(choices)))
+        self._chunk = chunk
+        return chunk.choices
+
+    def _distinct(self, choices: Ints) -> Bools:
         """Return which choices are no copies of others (the order of loops of one iteration does not matter)."""
         gemm, table, plan = self._step.shape.gemm, self._axes, choices[:, 0]
         order, tm = self._orders[choices[:, 1]], self._tm[plan, choices[:, 3]]
@@ -133,6 +160,8 @@ class Tilings:
 
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
         """See ``mapping.leaders.Costly``."""
+        if self._chunk is not None and choices is self._chunk.choices:
+            return self._costs_of(self._chunk)
         found, scored, limit = np.full((len(choices), KEYS), inf), 0, min(limit, self.limit)
         first = self._first[choices[:, 0]]
         for index in np.unique(first).tolist():
@@ -144,6 +173,44 @@ class Tilings:
                 found[rows] = self._keys(fitted)
                 scored += len(rows)
         return found, scored
+
+    def _costs_of(self, chunk: Chunk) -> tuple[Floats, int]:
+        """Return the costs of all candidates of a chunk, and note which room they would need."""
+        found, scored = np.full((len(chunk.choices), KEYS), inf), 0
+        for index, rows, c, asked, work in chunk.groups:
+            option = self._options[self._plans[index].option]
+            fits, y_slots = self._fitting.fits(asked, option.room)
+            keys = self._keys(replace(c, y_slots=asked.wanted), work)
+            self._note(self.needs, index, asked.most_B)
+            self._matters.append(_Matters(index, np.where(asked.legal, keys[:, 0], inf), asked.most_B))
+            short = fits & (y_slots < asked.wanted)
+            if short.any():
+                keys[short] = self._keys(replace(c, y_slots=y_slots).keep(short), work.keep(short))
+            found[rows[fits]] = keys[fits]
+            scored += int(fits.sum())
+            if not fits.any() and (need := self._fitting.need(c, asked, option.room)):
+                self.misfits.append(need)
+        return found, scored
+
+    def _groups(self, choices: Ints) -> Iterator[Group]:
+        """Yield the candidates among these choices, those together that are scored together."""
+        first = self._first[choices[:, 0]]
+        for index in np.unique(first).tolist():
+            rows, c = self._existing(choices, np.flatnonzero(first == index), index)
+            if len(c):
+                shape = self._step.shape_of(c.a_resident)
+                asked = self._fitting.asked(c, shape, _sides_B(shape))
+                yield Group(index, rows, c, asked, self._work(c))
+
+    def note_wants(self, limit: float) -> None:
+        """Complete ``wants`` after all candidates were listed, ``limit``: the first cost of the worst leader."""
+        for index, first, most_B in self._matters:
+            self._note(self.wants, index, {buffer: each_B[first <= limit] for buffer, each_B in most_B.items()})
+
+    def _note(self, table: dict[int | str, int], index: int, most_B: Fields[str, Ints]) -> None:
+        for buffer, each_B in most_B.items():
+            place = self._plans[index].option if buffer == self._fitting.activations else buffer
+            table[place] = max(table.get(place, 0), int(each_B.max(initial=0)))
 
     def mappings(self, choices: Sequence[tuple[int, ...]]) -> Callable[[int], Mapping]:
         """Return what makes a mapping of each of these candidates, by its place among them."""
@@ -167,19 +234,35 @@ class Tilings:
     def bounds_of(self, mapping: Mapping) -> Bounds:
         """Return what bounds a mapping that fits, whether it is a candidate or not."""
         c = Candidates.from_mapping(mapping, self._step.arrays)
-        return self._bounds(replace(c, y_slots=np.array([mapping.y_slots])))
+        works = self._table.works if self._table else {}
+        if mapping not in works:
+            works[mapping] = self._work(c)
+        return self._bounds(replace(c, y_slots=np.array([mapping.y_slots])), works[mapping])
 
-    def _bounds(self, c: Candidates) -> Bounds:
-        return self._estimator.bounds(self._step.shape_of(c.a_resident), c, self._step.homes)
+    def _work(self, c: Candidates) -> Work:
+        return self._estimator.work(self._step.shape_of(c.a_resident), c, self._step.homes)
 
-    def _keys(self, c: Candidates) -> Floats:
-        gemm, bounds = self._step.shape.gemm, self._bounds(c)
-        axes = ((gemm.groups, c.tg), (gemm.M, c.tm), (gemm.N, c.tn), (gemm.K, c.tk))
-        tiles = np.prod([-(-extent // tile) for extent, tile in axes], axis=0)
-        return np.stack([steps(bounds.score()), bounds.offchip_B, tiles, bounds.total()], axis=1)
+    def _bounds(self, c: Candidates, work: Work | None = None) -> Bounds:
+        return self._estimator.bounds(self._step.shape_of(c.a_resident), c, self._step.homes, work)
+
+    def _keys(self, c: Candidates, work: Work | None = None) -> Floats:
+        work = self._work(c) if work is None else work
+        bounds = self._bounds(c, work)
+        return np.stack([steps(bounds.score()), bounds.offchip_B, work.results * work.parts, bounds.total()], axis=1)
 
     def _fitting_rows(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
         """Return those of these rows (plans whose first is ``index``) that exist and fit the buffers."""
+        rows, c = self._existing(choices, rows, index)
+        if not len(c):
+            return rows, c
+        shape, option = self._step.shape_of(c.a_resident), self._options[self._plans[index].option]
+        fitted = self._fitting.fitted(c, shape, _sides_B(shape), option.room)
+        for table in (self.needs, self.wants):
+            self._note(table, index, fitted.most_B)
+        self.misfits += [fitted.need] if fitted.need else []
+        return rows[fitted.fits], fitted.kept
+
+    def _existing(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
         plan, table = self._plans[index], self._axes
         option, gemm = self._options[plan.option], self._step.shape.gemm
         rows = rows[self._tm[index, choices[rows, 3]] > 0]
@@ -187,20 +270,16 @@ class Tilings:
         whole = (tg == 1) | ((tn >= gemm.N) & (tk >= gemm.K))
         rows, tg, tn, tk = rows[whole], tg[whole], tn[whole], tk[whole]
         plans = choices[rows, 0]
-        c = Candidates(
+        return rows, Candidates(
             self._orders[choices[rows, 1]], option.a_resident, self._whole_k[plans], option.y_resident,
             self._a_slots[plans], tg, self._tm[index, choices[rows, 3]], tn, tk, split=plan.split,
             arrays=1 if plan.split == "none" else self._step.arrays, strip=plan.rows.strip,
         )  # fmt: skip
-        if not len(c):
-            return rows, c
-        shape = self._step.shape_of(c.a_resident)
-        fitted = self._fitting.fitted(c, shape, sum(side.element_B for side in shape.sides), option.room)
-        for buffer, most_B in fitted.most_B.items():
-            place = plan.option if buffer == self._fitting.activations else buffer
-            self.needs[place] = max(self.needs.get(place, 0), most_B)
-        self.misfits += [fitted.need] if fitted.need else []
-        return rows[fitted.fits], fitted.kept
+
+
+def _sides_B(shape: Shape) -> float:
+    """Bytes of streamed side operands per sum."""
+    return sum(side.element_B for side in shape.sides)
 
 
 def steps(clocks: Floats | float) -> Floats:
@@ -219,68 +298,3 @@ def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
     for x, y in pairs:
         same &= one[x] | one[y]
     return same
-
-
-def axes(
-    step: Step, rows: set[Rows], pinned: Fields[str, Pin], plans: int, thorough: bool, least: bool = False
-) -> Axes:
-    """Tile extents of a step: even cuts and powers of two, in units of the array; ``thorough``: all of them where
-    that makes few candidates, else all even cuts; ``least``: powers of two from a single row, column and word on."""
-    gemm, unit = step.shape.gemm, step.unit
-    if least:
-        return _axes(step, rows, pinned, _powers)
-    if thorough:
-        every = plans * len(ORDERS) * gemm.groups * gemm.M * gemm.N * gemm.K
-        return _axes(step, rows, pinned, _every if every <= ALL else _even)
-    finer = _axes(step, rows, pinned, _even)
-    if plans * len(ORDERS) * prod(finer.sizes) <= FEW:
-        return finer
-    together = gemm.groups // int(packs(unit, gemm.groups, gemm.N, gemm.K))
-    return _axes(step, rows, pinned, _sizes, (unit.cols, unit.rows, max(1, together)))
-
-
-def _axes(
-    step: Step, rows: set[Rows], pinned: Fields[str, Pin], cuts: Cuts, units: tuple[int, int, int] = (1, 1, 1)
-) -> Axes:
-    gemm = step.shape.gemm
-
-    def pin(name: str, sizes: set[int], extent: int) -> Ints:
-        chosen = [min(int(pinned[name]), extent)] if name in pinned else sorted(sizes)
-        return np.array(chosen, np.int64)
-
-    def few(sizes: set[int]) -> set[int]:
-        return {size for size in sizes if -(-gemm.M // size) <= MOST_ROW_TILES}
-
-    several = {1}
-    if gemm.groups > 1 and not pinned.keys() & {"tm", "tn", "tk"}:
-        several |= cuts(gemm.groups, 1) | cuts(gemm.groups, units[2])
-    return Axes(
-        pin("tg", several, gemm.groups),
-        {way: pin("tm", few(cuts(way.extent, way.unit)), gemm.M) for way in rows},
-        pin("tn", cuts(gemm.N, units[0]), gemm.N),
-        pin("tk", cuts(gemm.K, units[1]), gemm.K),
-    )
-
-
-def _sizes(extent: int, unit: int) -> set[int]:
-    """Multiples of ``unit``: even cuts in 1 to 8 parts, powers of two, and even cuts in as many parts as those give."""
-    units = -(-extent // unit)
-    powers = {1 << power for power in range(units.bit_length())}
-    counts = {*range(1, 9), *(-(-units // power) for power in powers)}
-    return {min(part * unit, extent) for part in powers | {-(-units // count) for count in counts}}
-
-
-def _powers(extent: int, unit: int) -> set[int]:
-    return {extent, *(unit << power for power in range((extent // unit).bit_length()))}
-
-
-def _every(extent: int, unit: int) -> set[int]:
-    return {min(part * unit, extent) for part in range(1, -(-extent // unit) + 1)}
-
-
-def _even(extent: int, unit: int) -> set[int]:
-    """The smallest tiles that make so many parts, for every number of parts; and powers of two."""
-    units = -(-extent // unit)
-    root = isqrt(units)
-    parts = {*range(1, root + 1), *(-(-units // count) for count in range(1, root + 2))}
-    return {min(part * unit, extent) for part in parts} | _sizes(extent, unit)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.engines.systolic.mapping import known, search
+from accelsim.engines.systolic.mapping import decide, known, search
 from accelsim.engines.systolic.mapping.known import Known
+from accelsim.engines.systolic.mapping.space import Chunk
 from accelsim.spec.yaml.load import load_chip
 from accelsim.usercache import Table
 from accelsim.workload.sources.load import load_model
@@ -39,10 +41,10 @@ def _table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
     yield table
 
 
-def mappings(*sets: str, **options: Any) -> tuple[list[Any], int]:
+def mappings(*sets: str, model: str = MODEL, **options: Any) -> tuple[list[Any], int]:
     """Mappings and commands of all steps on edu-4x4, and how many searches were made for them."""
     before = Counted.made
-    program = compile(load_model(MODEL), load_chip("edu-4x4", sets), Options(values="off", **options))
+    program = compile(load_model(model), load_chip("edu-4x4", sets), Options(values="off", **options))
     found = [(step.mapping, step.binds, step.scored) for step in program.steps]
     return [found, list(program.commands), program.regions], Counted.made - before
 
@@ -71,7 +73,9 @@ def test_later_processes_find_the_same(monkeypatch: pytest.MonkeyPatch, table: T
     assert mappings() == (first, 0)
 
 
-@pytest.mark.parametrize("kept", [3, [1], [[[], [1.0, "", 2], [], [], 0]], [[["nmk"], [1, "", "x"], [], [], 0]]])
+@pytest.mark.parametrize(
+    "kept", [3, [1], [[[], [1.0, "", 2], [], [], [], 0]], [[["nmk"], [1, "", "x"], [], [], [], 0]]]
+)
 def test_what_is_no_search_is_made_anew(kept: Any, monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     first, made = mappings()
     monkeypatch.setattr(table, "get", lambda key: kept)
@@ -85,3 +89,36 @@ def test_a_process_keeps_a_bounded_number(monkeypatch: pytest.MonkeyPatch, table
     for key in "abc":
         kept.searches(key)
     assert list(kept._made) == ["b", "c"]
+
+
+def test_what_chips_share_changes_no_choice(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    """Candidates and tapes of chips with other rates and room are those that a new process would make."""
+    sets = [
+        (f"memories.dram.memory.bandwidth={rate} GB/s", f"act_sram.capacity={room} B", f"weight_sram.capacity={room} B")
+        for room in (700, 1500, 20_000)
+        for rate in (0.4, 6.4)
+    ]
+
+    def alone(changes: tuple[str, ...]) -> list[Any]:
+        with pytest.MonkeyPatch.context() as fresh:
+            fresh.setattr(search, "KNOWN", Known(Table("of another process", 100)))
+            fresh.setattr(search, "TABLES", known.Tables(10_000))
+            fresh.setattr(decide, "TAPES", known.Tapes(10_000))
+            return mappings(*changes, model="digits-cnn")[0]
+
+    monkeypatch.setattr(search, "TABLES", known.Tables(100_000))
+    monkeypatch.setattr(decide, "TAPES", known.Tapes(100_000))
+    found = [mappings(*changes, model="digits-cnn")[0] for changes in sets]
+    assert found == [alone(changes) for changes in sets]
+    assert len({str(mapped) for mapped, *_ in found}) > 3
+
+
+def test_tables_that_all_points_ask_for_stay() -> None:
+    """Beyond the limit new ones are not kept, until the old ones were not asked for in a long time."""
+    tables = known.Tables(1)
+    first = tables.get("a")
+    first.chunks[0] = Chunk(np.zeros((1, 6), np.int64), [])
+    assert tables.get("b") is not tables.get("b") and tables.get("a") is first
+    for _ in range(known.Tables.AGE):
+        tables.get("b")
+    assert tables.get("b") is tables.get("b") and tables.get("a") is not first
