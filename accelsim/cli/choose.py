@@ -18,22 +18,17 @@ def _split(context: click.Context, param: click.Parameter, texts: tuple[str, ...
     return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
 
 
-def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
-    from accelsim.explore.choose.question import read_limits
-
-    return read_limits(texts)
-
-
 @answers(
     "accelsim choose resnet50 --limit latency=10ms --objective cost",
     "accelsim choose 'llama2-70b?prompt=2048,new=256' --limit ttft=1s,tpot=50ms --on gpus",
     "accelsim choose 'gpt3?layers=96' --train --tokens 300e9 --limit days=30 --providers aws,azure,gcp",
-    outputs="csv plot json",
+    outputs="out csv plot json",
+    helps={"out": "Folder for all pictures: choice and loads, as PNG and SVG."},
 )
 @click.argument("model")
 @option(
     "--limit limits", "Limits: latency, ttft, tpot, throughput, tokens, days, energy, power, cost, accuracy. "
-    "Repeatable.", multiple=True, callback=_limits, metavar="NAME=VALUE,...",
+    "Repeatable.", multiple=True, metavar="NAME=VALUE,...",
 )  # fmt: skip
 @option("--objective", "What decides: cost, latency, throughput or energy.", "cost", metavar="NAME")
 @option("--on", "Chips, clusters, instances, 'gpus' or 'all'; default: what is for rent.", multiple=True,
@@ -50,7 +45,7 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--store", "File that keeps every result; default: one in the cache folder.", type=OUT)
 @option("--workers", "Processes of this machine.", 1, least=1)
 def choose(
-    gather: Gather, model: str, limits: dict[str, float], objective: str, on: tuple[str, ...],
+    gather: Gather, model: str, limits: tuple[str, ...], objective: str, on: tuple[str, ...],
     dtypes: tuple[str, ...], batch: int | None, train: bool, tokens: int | None, providers: tuple[str, ...],
     term: Term, prices: Path | None, data: str, store: Path | None, workers: int,
 ) -> Answer:  # fmt: skip
@@ -59,11 +54,12 @@ def choose(
     Chips and clusters for rent compete in their number formats, batches or plans. Bounds drop what cannot win, the
     others are simulated, and every result is kept. You are told how sure the choice is and why the others lose.
     """
+    from accelsim.explore.choose.checks import with_limits
     from accelsim.explore.choose.question import Question
     from accelsim.report.choose import answer, opened
 
-    gather.done()
-    question = Question(model, limits, objective, on, dtypes, batch, train, tokens, providers, term, prices, data)
+    question = Question(model, {}, objective, on, dtypes, batch, train, tokens, providers, term, prices, data)
+    question = gather.read(lambda: with_limits(question, limits))
     with progress(1) as stage:
 
         def told(done: int, every: int) -> None:

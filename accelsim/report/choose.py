@@ -9,9 +9,10 @@ from typing import Any, cast
 
 from accelsim import usercache
 from accelsim.errors import UsageError, count_of
+from accelsim.explore.choose.checks import with_limits
 from accelsim.explore.choose.choice import APART, Choice
 from accelsim.explore.choose.figures import belief, cost_belief
-from accelsim.explore.choose.question import MEASURES, Question, read_limits
+from accelsim.explore.choose.question import MEASURES, Question
 from accelsim.explore.choose.search import Entry, Told, search
 from accelsim.explore.sweep.store import Store
 from accelsim.files import make_folder
@@ -48,15 +49,13 @@ def choose(
     ``limits``: name -> number in SI units, USD or days, or text ('10ms'). The result has ``to_dict()``, ``frame()``
     and ``plot()``. Raises UsageError, SpecError and ModelError.
     """
-    numbers = {name: float(value) for name, value in (limits or {}).items() if isinstance(value, int | float)}
-    texts = [f"{name}={value}" for name, value in (limits or {}).items() if name not in numbers]
-    read_limits([f"{name}=1{_ends(name)}" for name in numbers])
+    texts = [f"{name}={value}{'' if isinstance(value, str) else _ends(name)}" for name, value in (limits or {}).items()]
     question = Question(
-        model, numbers | read_limits(texts), objective, tuple(on), tuple(dtypes), batch, train,
+        model, {}, objective, tuple(on), tuple(dtypes), batch, train,
         None if tokens is None else int(tokens), tuple(providers), term,  # type: ignore[arg-type]
         None if prices is None else Path(prices), data,
     )  # fmt: skip
-    return answer(question, opened(store), workers)
+    return answer(with_limits(question, texts), opened(store), workers)
 
 
 def _ends(name: str) -> str:
@@ -95,7 +94,8 @@ def answer(question: Question, store: Store, workers: int = 1, told: Told = lamb
         "front": front, "others": losers,
         "loads": [
             {"per_s": each.per_s, "chip": each.entry.candidate.text, "instance": each.rented.offer.full_name,
-             "instances": each.instances, "usd_per_hour": each.hour_USD} for each in choice.loads()
+             "instances": each.instances, "usd_per_hour": each.hour_USD, "perhaps": list(each.perhaps)}
+            for each in choice.loads()
         ],
         "sentences": said,
     }  # fmt: skip
@@ -105,7 +105,9 @@ def answer(question: Question, store: Store, workers: int = 1, told: Told = lamb
     if losers and choice.winner is not None:
         shown += ["", Table((Field("chip", "chip"), Field("why", "why not")), losers)]
     if facts["loads"]:
-        shown += ["", Table(LOADS, _steps(cast("list[dict[str, Any]]", facts["loads"])), legend="Load")]
+        steps = _steps(cast("list[dict[str, Any]]", facts["loads"]))
+        fields = LOADS if any(each["perhaps"] for each in steps) else LOADS[:-1]
+        shown += ["", Table(fields, steps, legend="Load")]
     pictures = {"choice": partial(_scatter, choice), "loads": partial(_lines, choice)}
     fails = UsageError(said[0], expected="other limits") if choice.winner is None else False
     return Answer(facts, shown if not fails else [], rows, pictures, fails=fails)
@@ -119,12 +121,13 @@ LOADS = (
     Field("instance", "instance"),
     Field("instances", "instances", "{:,}".format),
     Field("usd_per_hour", "USD/h", usd),
+    Field("perhaps", "perhaps cheaper", ", ".join, meaning="not simulated, and bounds do not exclude it"),
 )
 
 
 def _steps(loads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Loads at which another chip or instance becomes the cheapest."""
-    keys = [(each["chip"], each["instance"]) for each in loads]
+    """Loads at which another chip or instance becomes the cheapest, or may do so."""
+    keys = [(each["chip"], each["instance"], each["perhaps"]) for each in loads]
     return [each for at, each in enumerate(loads) if not at or keys[at] != keys[at - 1]]
 
 
@@ -185,7 +188,8 @@ def sentences(choice: Choice) -> list[str]:
     simulated = sum(each.facts is not None for each in every)
     said.append(
         f"{count_of(len(every), 'candidate')}: {simulated:,} simulated, "
-        f"{sum(bool(each.dropped) for each in every):,} dropped by bounds."
+        f"{sum(bool(each.dropped) for each in every):,} dropped by bounds"
+        + (f", of these {ruled:,} by the measured rules of batches." if (ruled := sum(e.ruled for e in every)) else ".")
     )
     if any(each.candidate.dtype == "int8" for each in choice.front) and "accuracy" not in question.limits:
         said.append("Accuracy in int8 was not looked at; --dtype leaves it out.")
@@ -277,11 +281,9 @@ def _scatter(choice: Choice) -> Picture | None:
         return None
     front = [cast("Mapping[str, Any]", each.facts) for each in choice.front]
     marks.append(line([each[key] for each in front], [each["cost_USD"] for each in front], "front", INK, linewidth=1))
-    chips = dict.fromkeys(each.candidate.text for each in choice.front)
-    for chip in chips:
-        first = next(each for each in choice.front if each.candidate.text == chip)
-        facts = cast("Mapping[str, Any]", first.facts)
-        marks.append(note(facts[key], facts["cost_USD"], chip, (5, 5)))
+    for each, facts in zip(choice.front, front, strict=True):
+        text = f"{each.candidate.text}, {each.candidate.plan or each.candidate.batch}"
+        marks.append(note(facts[key], facts["cost_USD"], text, (5, 5)))
     if question.speed in question.limits:
         marks.append(rule(x=question.limits[question.speed], label="limit", color=VERMILLION))
     across = Axis(question.speed, "s" if key.endswith("_s") else "", "log")

@@ -1,12 +1,14 @@
 """Bounds: what a candidate takes at least, by its peak and its bandwidths, and what it must hold. Nothing is simulated.
 
-A bound is never above the simulated figure, so that what it drops cannot win.
+A bound is never above the simulated figure, so that what it drops cannot win. Rules of batches, which are measured,
+raise the bounds of other batches of a chip that was simulated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import combinations, product
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +50,27 @@ class Bound(NamedTuple):
     def fits(self) -> bool:
         """Return whether the device can hold it."""
         return self.needed_B <= self.room_B
+
+
+class Rule(NamedTuple):
+    """Growth of a figure with the batch, of one chip in one format. It takes at least ``between`` of the straight line
+    from a smaller batch (or from nothing) to a larger one, ``near`` where that is at most twice as large. Each sample
+    after two batches adds at least ``beyond`` of what a sample added between them. Figures never fall as a batch
+    grows."""
+
+    near: float
+    between: float
+    beyond: float
+
+
+RULES = {
+    RUN: {"latency_s": Rule(0.9, 0.8, 0.65), "energy_J": Rule(0.85, 0.65, 0.5)},
+    GENERATION: {
+        "latency_s": Rule(0.9, 0.85, 0.45), "ttft_s": Rule(0.9, 0.85, 0.7), "tpot_s": Rule(0.85, 0.8, 0.0),
+        "energy_J": Rule(0.9, 0.85, 0.6),
+    },
+}  # fmt: skip
+"""Figures of a task by their rules. They were measured with every batch of every GPU (``docs/choose-hardware.md``)."""
 
 
 @cache
@@ -156,3 +179,15 @@ def bandwidth_Bps(chip: Chip) -> float:
     """Return the highest rate of a memory of the chip that holds weights."""
     rates = [float(each.rate_Bps) for each in chip.memories.values() if each.link is None]
     return max(rates, default=float("inf"))
+
+
+def least_of(rule: Rule, runs: Sequence[tuple[int, float]], batch: int) -> float:
+    """Return the least figure of a batch by a rule and ``runs``: other batches with their figures, in order."""
+    below = [run for run in runs if run[0] < batch]
+    found = [own for _, own in below]
+    for (small, low), (large, high) in product([(0, 0.0), *below], runs[len(below) :]):
+        share = rule.near if large <= 2 * batch else rule.between
+        found.append(share * (low + (high - low) * (batch - small) / (large - small)))
+    for (small, low), (large, high) in combinations(below, 2):
+        found.append(high + rule.beyond * (high - low) * (batch - large) / (large - small))
+    return max(found)

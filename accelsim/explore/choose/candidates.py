@@ -22,7 +22,7 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import load_chip
 from accelsim.spec.yaml.clusters import clusters, is_cluster, load_devices
-from accelsim.spec.yaml.instances import INSTANCE, Offer, chosen, latest, load_providers, offers, stands_for
+from accelsim.spec.yaml.instances import INSTANCE, Offer, latest, load_providers, offers, stands_for
 from accelsim.workload.sources.load import generation_of
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -37,6 +37,8 @@ SEQUENCES = 512
 """Sequences of a training step, of all replicas together."""
 STATE_B = 16
 """Bytes of weights, gradients and Adam's state by weight (2 + 2 + 12; Rajbhandari et al., arXiv 1910.02054)."""
+EVERY = ("", "gpus", "all")
+"""Names of several chips: those for rent, all GPUs, all chips."""
 ROOM = 0.8
 """Share of a device's memory that these may take, where a plan is made; the rest is for activations."""
 
@@ -88,11 +90,18 @@ class Place(NamedTuple):
 def offered(question: Question) -> list[Offer]:
     """Return the newest offers of chips with a spec, of these providers and this term. Raises UsageError."""
     every = latest(offers(load_providers(question.prices)))
-    kept = (
-        chosen(every, (), tuple(question.providers), (question.term,))
-        if question.providers
-        else [each for each in every if each.price.term == question.term]
+    known = sorted({each.provider.name for each in every})
+    UsageError.raise_for(
+        [
+            Problem(f"no provider {brief(name)}", "--providers", ", ".join(known), nearest(name, known))
+            for name in question.providers
+            if name not in known
+        ]
     )
+    asked = question.providers or known
+    kept = [each for each in every if each.price.term == question.term and each.provider.name in asked]
+    if question.providers and not kept:
+        raise UsageError(f"no {question.term} price of {', '.join(asked)}", "--term", "another --term or --providers")
     return [
         each for each in kept if each.instance.chip is not None and each.instance.share == 1 and each.instance.count
     ]
@@ -113,7 +122,7 @@ def places(question: Question, found: Sequence[Offer]) -> list[Place]:
 
 def _places(name: str, question: Question, found: Sequence[Offer]) -> Iterator[Place]:
     chips = where.names("chips")
-    if name in ("", "gpus", "all"):
+    if name in EVERY:
         rented = {each.instance.chip for each in found if each.instance.chip}
         every = [each for each in (chips if name else sorted(rented)) if spec_of(each).kind != "edu"]
         every = [each for each in every if name != "gpus" or spec_of(each).kind == "gpu"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
@@ -21,12 +21,16 @@ LOADS = tuple(step * 10.0**power for power in range(-1, 6) for step in (1, 3))
 
 
 class Load(NamedTuple):
-    """The cheapest candidate at a load: requests per second, instances of an offer, USD per hour of all."""
+    """The cheapest simulated candidate at a load: requests per second, instances of an offer, USD per hour of all.
+
+    ``perhaps``: chips that were dropped although their bounds do not exclude that they are cheaper at this load.
+    """
 
     per_s: float
     entry: Entry
     rented: Rented
     instances: int
+    perhaps: tuple[str, ...] = ()
 
     @property
     def hour_USD(self) -> float:
@@ -157,23 +161,25 @@ class Choice:
 
     def loads(self) -> list[Load]:
         """Return the cheapest candidate at each load, with as many whole instances as serve it, idle or not."""
-        if self.question.train:
+        able = [each for each, _ in self.able]
+        if self.question.train or not able:
             return []
+        open_ = [each for each in self.searched.entries if each.dropped == "beaten"]
         found = []
         for load in LOADS:
-            rows = [
-                (count * rented.offer.price.hour_USD, number, Load(load, each, rented, count))
-                for number, (each, _) in enumerate(self.able)
-                for rented in each.candidate.rents
-                for count in [ceil(load / (rented.holds * _rate(each)))]
-            ]
-            found += [min(rows, key=lambda row: row[:2])[2]] if rows else []
+            best = min(_instances(load, able), key=lambda each: each.hour_USD, default=None)
+            if best is not None:
+                cheaper = (each for each in _instances(load, open_) if each.hour_USD < best.hour_USD)
+                found.append(best._replace(perhaps=tuple(dict.fromkeys(each.entry.candidate.text for each in cheaper))))
         return found
 
 
-def _rate(entry: Entry) -> float:
-    assert entry.facts is not None
-    return cast(float, entry.facts["throughput_per_s"])
+def _instances(load: float, entries: Iterable[Entry]) -> Iterator[Load]:
+    """Yield what serves a load, for each offer of each candidate; of one that was not simulated at its highest rate."""
+    for each in entries:
+        figures = cast("Mapping[str, float]", each.least if each.facts is None else each.facts)
+        for rented in each.candidate.rents:
+            yield Load(load, each, rented, ceil(load / (rented.holds * figures["throughput_per_s"])))
 
 
 def _energy(entry: Entry) -> Belief | None:

@@ -5,38 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, product
 from math import inf
-from typing import NamedTuple, cast
+from typing import cast
 
-from accelsim.explore.choose.bounds import Bound, bound_of, forget_all
-from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered, spec_of
+from accelsim.explore.choose.bounds import RULES, Bound, bound_of, forget_all, least_of
+from accelsim.explore.choose.candidates import Candidate, enumerate_all, spec_of
+from accelsim.explore.choose.checks import checked
 from accelsim.explore.choose.figures import Figures, Miss, cost_USD, misses
-from accelsim.explore.choose.question import GENERATION, MEASURES, RUN, Question
+from accelsim.explore.choose.question import MEASURES, RUN, Question
 from accelsim.explore.sweep.point import DONE, Outcome, quick_key
 from accelsim.explore.sweep.store import Store
 from accelsim.explore.sweep.work import Workers
 
-
-class Rule(NamedTuple):
-    """Growth of a figure with the batch, of one chip in one format. It takes at least ``between`` of the straight line
-    from a smaller batch (or from nothing) to a larger one, ``near`` where that is at most twice as large. Each sample
-    after two batches adds at least ``beyond`` of what a sample added between them. Figures never fall as a batch
-    grows."""
-
-    near: float
-    between: float
-    beyond: float
-
-
-RULES = {
-    RUN: {"latency_s": Rule(0.9, 0.8, 0.65), "energy_J": Rule(0.85, 0.65, 0.5)},
-    GENERATION: {
-        "latency_s": Rule(0.9, 0.85, 0.45), "ttft_s": Rule(0.9, 0.85, 0.7), "tpot_s": Rule(0.85, 0.8, 0.0),
-        "energy_J": Rule(0.9, 0.85, 0.6),
-    },
-}  # fmt: skip
-"""Figures of a task by their rules. They were measured with every batch of every GPU (``docs/choose-hardware.md``)."""
 TIMES = ("latency_s", "ttft_s", "tpot_s")
 USUAL = 0.35
 """Share of its peak that a chip usually reaches; it decides what is tried first, not what is dropped."""
@@ -49,7 +29,8 @@ AIMS = ("cost", "speed", "energy")
 class Entry:
     """A candidate, its bound, and what is known of it: figures that were simulated, or why there are none.
 
-    ``least``: least figures, raised by runs of the same chip on other batches. ``dropped``: by what it was dropped.
+    ``least``: least figures, raised by runs of the same chip on other batches. ``dropped``: by what it was dropped;
+    ``ruled``: that needed the rules of batches.
     """
 
     candidate: Candidate
@@ -59,6 +40,7 @@ class Entry:
     error: str = ""
     missed: list[Miss] = field(default_factory=list)
     dropped: str = ""
+    ruled: bool = False
 
     @property
     def settled(self) -> bool:
@@ -111,9 +93,8 @@ def search(
     question: Question, store: Store, workers: int = 1, told: Told = lambda done, every: None, bounds: bool = True
 ) -> Searched:
     """Answer a question; ``bounds`` off: simulate everything. Raises UsageError, SpecError and ModelError."""
-    question.check()
     forget_all()
-    candidates = enumerate_all(question, offered(question))
+    candidates = enumerate_all(question, checked(question))
     entries = [_entry(question, each) for each in candidates]
     _drop_inaccurate(question, entries)
     ran = 0
@@ -140,15 +121,17 @@ def _drop_inaccurate(question: Question, entries: Sequence[Entry]) -> None:
         return
     from accelsim.explore.accuracy import accuracy
 
+    chips = {each.candidate.dtype: each.candidate.chip for each in reversed(entries)}
     losses: dict[str, float] = {}
+    for chip in dict.fromkeys(chips.values()):
+        dtypes = [dtype for dtype, first in chips.items() if first == chip]
+        found = accuracy(question.model, [chip], question.data, dtypes=dtypes)
+        losses |= {row.dtype: row.accuracy - found.baseline for row in found.rows}
     for entry in entries:
-        dtype = entry.candidate.dtype
-        if dtype not in losses:
-            found = accuracy(question.model, [entry.candidate.chip], question.data, dtypes=[dtype])
-            losses[dtype] = found.rows[0].accuracy - found.baseline
-        if not losses[dtype] >= question.limits["accuracy"]:
+        lost = losses[entry.candidate.dtype]
+        if not lost >= question.limits["accuracy"]:
             entry.dropped = "accuracy"
-            entry.missed = [Miss("accuracy", losses[dtype], losses[dtype] / (question.limits["accuracy"] or -1e-9))]
+            entry.missed = [Miss("accuracy", lost, lost / (question.limits["accuracy"] or -1e-9))]
 
 
 def _settle(question: Question, entry: Entry, found: Outcome | None) -> None:
@@ -174,18 +157,6 @@ def _raise_bounds(question: Question, found: Entry, entries: Sequence[Entry]) ->
         entry.least["throughput_per_s"] = _batch(entry) / entry.least["latency_s"]
         least_J = entry.least.get("energy_J", 0.0) / _batch(entry)
         entry.least["energy_per_sample_J"] = max(entry.least["energy_per_sample_J"], least_J)
-
-
-def least_of(rule: Rule, runs: Sequence[tuple[int, float]], batch: int) -> float:
-    """Return the least figure of a batch by a rule and ``runs``: other batches with their figures, in order."""
-    below = [run for run in runs if run[0] < batch]
-    found = [own for _, own in below]
-    for (small, low), (large, high) in product([(0, 0.0), *below], runs[len(below) :]):
-        share = rule.near if large <= 2 * batch else rule.between
-        found.append(share * (low + (high - low) * (batch - small) / (large - small)))
-    for (small, low), (large, high) in combinations(below, 2):
-        found.append(high + rule.beyond * (high - low) * (batch - large) / (large - small))
-    return max(found)
 
 
 def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool) -> list[Entry]:
@@ -249,10 +220,15 @@ def _drop(question: Question, entries: Sequence[Entry]) -> None:
             continue
         if not entry.bound.fits:
             entry.dropped = "room"
-        elif missed := misses(question, {**entry.least, "cost_USD": cost_USD(question, entry.candidate, entry.least)}):
-            entry.dropped, entry.missed = "limit", missed
-        elif _beaten(question, aims(question, entry, entry.least), able, best, entry):
-            entry.dropped = "beaten"
+            continue
+
+        def why(least: Mapping[str, float], entry: Entry = entry) -> tuple[str, list[Miss]]:
+            if missed := misses(question, {**least, "cost_USD": cost_USD(question, entry.candidate, least)}):
+                return "limit", missed
+            return ("beaten" if _beaten(question, aims(question, entry, least), able, best, entry) else ""), []
+
+        entry.dropped, entry.missed = why(entry.least)
+        entry.ruled = bool(entry.dropped) and not why(entry.bound.least)[0]
 
 
 def _best_by_chip(aim: str, able: Sequence[tuple[Entry, dict[str, float]]]) -> dict[str, float]:

@@ -8,19 +8,22 @@ from math import ceil, inf
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 
 import accelsim
 from accelsim.account.odds import odds_below
 from accelsim.errors import UsageError
-from accelsim.explore.choose.bounds import bound_of
+from accelsim.explore.accuracy import Accuracy, accuracy
+from accelsim.explore.choose.bounds import RULES, Rule, bound_of, least_of
 from accelsim.explore.choose.candidates import enumerate_all, offered, spec_of
+from accelsim.explore.choose.checks import with_limits
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
 from accelsim.explore.choose.question import Question, read_limits
-from accelsim.explore.choose.search import AIMS, RULES, Rule, Searched, least_of, search
+from accelsim.explore.choose.search import AIMS, Searched, search
 from accelsim.explore.sweep.store import Store
-from accelsim.report.choose import sentences
+from accelsim.report.choose import answer, sentences
 from accelsim.spec.yaml import where
 
 ENERGY = "energy_per_sample_J"
@@ -37,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("choose") / "store.db")
 
 
-def answers(question: Question, store: Store, bounds: bool = True) -> tuple[Searched, list[object]]:
+def named_by(question: Question, store: Store, bounds: bool = True) -> tuple[Searched, list[object]]:
     """The search, and all that an answer names."""
     found = search(question, store, bounds=bounds)
     choice = Choice(found)
@@ -47,8 +50,8 @@ def answers(question: Question, store: Store, bounds: bool = True) -> tuple[Sear
 
 def loses_nothing(question: Question, store: Store) -> None:
     """Assert that bounds change no answer and that none lies beyond the figures that were simulated."""
-    pruned, said = answers(question, store)
-    whole, truth = answers(question, store, bounds=False)
+    pruned, said = named_by(question, store)
+    whole, truth = named_by(question, store, bounds=False)
     assert said == truth and any(said)
     assert sum(each.facts is not None for each in pruned.entries) < len(whole.entries)
     for entry in whole.entries:
@@ -152,6 +155,22 @@ def test_a_load_pays_whole_instances(store: Store) -> None:
     assert hours == sorted(hours)  # more load never costs less
 
 
+def test_loads_name_the_dropped_chips_that_may_be_cheaper(store: Store) -> None:
+    """Whatever is cheapest among all candidates at a load is in the table, or among those that it names."""
+    choice, whole = Choice(search(SMALL, store)), Choice(search(SMALL, store, bounds=False))
+    assert any(each.dropped == "beaten" for each in choice.searched.entries)
+    for load, truth in zip(choice.loads(), whole.loads(), strict=True):
+        assert not truth.perhaps and truth.hour_USD <= load.hour_USD
+        assert truth.hour_USD == load.hour_USD or truth.entry.candidate.text in load.perhaps
+
+
+def test_points_of_the_front_are_named_with_their_batch(store: Store) -> None:
+    found = answer(replace(SMALL, limits={}), store)
+    texts = [text.get_text() for text in found.plot().axes[0].texts]
+    front = [f"{row['chip']}, {row['batch']}" for row in found.to_dict()["front"]]
+    assert front and set(front) <= set(texts)
+
+
 def test_idle_instances_cost_the_same_however_long_a_run_takes(store: Store) -> None:
     asked = replace(SMALL, limits={"throughput": 10.0}, on=("t4", "l4"), dtypes=("fp16", "int8"), batch=1)
     found = search(asked, store)
@@ -208,7 +227,7 @@ def test_bounds_of_a_processor_are_below_its_figures(store: Store) -> None:
     [
         (Question("gemm?M=8,N=8,K=8", on=("t44",)), "'t4'"),
         (Question("gemm?M=8,N=8,K=8", on=("aws:g4dn.xlarg",)), "aws:g4dn.xlarge"),
-        (Question("gemm?M=8,N=8,K=8", providers=("awss",)), "aws"),
+        (Question("gemm?M=8,N=8,K=8", providers=("awss",)), "--providers: no provider 'awss'"),
         (Question("gemm?M=8,N=8,K=8", objective="area"), "no figures for area"),
         (Question("gemm?M=8,N=8,K=8", objective="costs"), "'cost'"),
         (Question("gemm?M=8,N=8,K=8", {"ttft": 1.0}), "limit of ttft"),
@@ -220,6 +239,15 @@ def test_bad_questions(question: Question, said: str, store: Store) -> None:
     with pytest.raises(UsageError) as caught:
         search(question, store)
     assert said in str(caught.value)
+
+
+def test_all_problems_of_a_question_are_told_at_once() -> None:
+    asked = Question("gemm?M=8,N=8,K=8", {}, "costs", ("t44",), ("fp17",), providers=("awz",))
+    with pytest.raises(UsageError) as caught:
+        with_limits(asked, ["latencie=1ms,latency=3"])
+    places = [(problem.where, problem.nearest) for problem in caught.value.problems]
+    assert [where for where, _ in places] == ["--limit", "--limit", "--objective", "", "--on", "--providers"]
+    assert {"latency", "fp16", "t4", "aws"} <= {hint for _, hint in places}
 
 
 def test_limits_are_read_with_their_units() -> None:
@@ -237,3 +265,36 @@ def test_python_returns_what_other_results_have(tmp_path: Path) -> None:
     facts = found.to_dict()
     assert facts["best"]["cost"]["chip"] in ("t4", "l4") and facts["limits"] == {"latency": 1e-3}
     assert len(found.table()) == facts["candidates"] and found.plot() is not None
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["digits", "npz"])
+def test_a_limit_of_accuracy_keeps_the_formats_whose_measured_loss_allows_it(
+    own: bool, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = dict[tuple[str, ...], Accuracy]()
+
+    def short(model: str, chips: list[str], data: str, dtypes: list[str]) -> Accuracy:
+        key = (model, *chips, data, *sorted(dtypes))
+        known[key] = known.get(key) or accuracy(model, chips, data, dtypes=dtypes, steps=20)
+        return known[key]
+
+    monkeypatch.setattr("accelsim.explore.accuracy.accuracy", short)
+    data, dtypes = "digits", ["fp16", "int4"]
+    if own:
+        rng = np.random.default_rng(1)
+        y = np.arange(400) % 10
+        x = rng.standard_normal((10, 1, 8, 8))[y] + 1.2 * rng.standard_normal((400, 1, 8, 8))
+        data = str(tmp_path / "own.npz")
+        np.savez(data, x_train=x[:300].astype(np.float32), y_train=y[:300], x_test=x[300:].astype(np.float32),
+                 y_test=y[300:])  # fmt: skip
+    measured = short("digits-mlp", ["t4"], data, dtypes)
+    losses = {row.dtype: row.accuracy - measured.baseline for row in measured.rows}
+    limit = (min(losses.values()) + max(losses.values())) / 2
+    assert min(losses.values()) < limit < 0
+    found = search(
+        Question("digits-mlp", {"accuracy": limit}, on=("t4",), dtypes=tuple(dtypes), batch=1, data=data), store
+    )
+    kept = {each.candidate.dtype for each in found.entries if each.dropped != "accuracy"}
+    assert kept == {dtype for dtype, loss in losses.items() if loss >= limit}
+    winner = Choice(found).winner
+    assert winner is not None and winner.candidate.dtype in kept
