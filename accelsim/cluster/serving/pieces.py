@@ -33,7 +33,7 @@ from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.decoder import Decoder, Style
 
 ATTENTION, FEED_FORWARD, BLOCK = "attention", "feed-forward", "block"
-EMBEDDING, HEAD = "embedding", "head"
+EMBEDDING, HEAD, PROJECTIONS = "embedding", "head", "projections"
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,20 @@ def attention(call: Call) -> Piece:
     decoder.shared_constants()
     results = decoder.attention(decoder.norm(_entry(call, b), "norm"), "own")
     return Piece(ATTENTION, _resident(b.finish(*results)), "all_reduce", call.rows * call.model.hidden)
+
+
+def projections(call: Call) -> Piece:
+    """Build attention without scores and mixing: the products with weights before and behind them."""
+    b, decoder = _builder(call, PROJECTIONS)
+    decoder.shared_constants()
+    shape = (call.batch, call.seq, call.heads * call.model.head_dim)
+    entry = _entry(call, b)
+    made, *others = decoder.projections(decoder.norm(entry, "norm"), b.input("attended", shape), "own")
+    if call.tp > 1:
+        return Piece(PROJECTIONS, _resident(b.finish(made, *others)), "all_reduce", call.rows * call.model.hidden)
+    x = b.op("Add", [made, entry], "own.sum1")
+    x = b.op("Add", [decoder.fed(decoder.norm(x, "own.norm2"), "own"), x], "own.sum2")
+    return Piece(PROJECTIONS, _resident(b.finish(x, *others)), "", 0)
 
 
 def feed_forward(call: Call) -> Piece:

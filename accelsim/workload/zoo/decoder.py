@@ -163,9 +163,7 @@ class Decoder:
     def attention(self, x: str, name: str) -> tuple[str, str, str]:
         """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) over all tokens so far; and the new caches."""
         b, total = self.b, self.past + self.seq
-        q = self._turned(self._split(x, self.heads, f"{name}.q"))
-        k = self._rows(self._turned(self._split(x, self.kv_heads, f"{name}.k")))
-        v = self._rows(self._split(x, self.kv_heads, f"{name}.v"))
+        q, k, v = self._projected(x, name)
         if self.past:
             past = (self.batch, self.kv_heads, self.past, self.depth)
             k, v = b.appended(f"{name}.k", past, k, axis=2), b.appended(f"{name}.v", past, v, axis=2)
@@ -184,6 +182,16 @@ class Decoder:
             mixed = b.op("Transpose", [mixed], f"{name}.joined", perm=[0, 3, 1, 2, 4])
         joined = b.reshaped(mixed, (self.batch, self.seq, self.heads * self.depth), f"{name}.attended")
         return self._project(joined, self.params["hidden"], f"{name}.out"), k, v
+
+    def projections(self, x: str, attended: str, name: str) -> tuple[str, str, str, str]:
+        """What attention is without its scores: the projection of what is ``attended``, then queries, keys, values."""
+        return self._project(attended, self.params["hidden"], f"{name}.out"), *self._projected(x, name)
+
+    def _projected(self, x: str, name: str) -> tuple[str, str, str]:
+        """Queries [batch, seq, heads, depth], keys and values [batch, kv_heads, seq, depth]."""
+        q = self._turned(self._split(x, self.heads, f"{name}.q"))
+        k = self._rows(self._turned(self._split(x, self.kv_heads, f"{name}.k")))
+        return q, k, self._rows(self._split(x, self.kv_heads, f"{name}.v"))
 
     def _split(self, x: str, heads: int, name: str) -> str:
         """A projection as [batch, seq, heads, depth]."""

@@ -1,0 +1,131 @@
+"""Functions that are slow to ask, as tables: simulated at some places, on lines in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+CLOSE = 0.005
+"""A cell is not divided further when its middle is so near to what its corners say (a share of the whole)."""
+MEMORY = 1 << 16
+"""Answers that are kept."""
+
+Place = tuple[int, ...]
+Values = tuple[float, ...]
+
+
+class Asked(NamedTuple):
+    """Values at a place, and those of the wholes that they are parts of, by which errors count."""
+
+    values: Values
+    wholes: Values
+
+
+@dataclass
+class Cell:
+    """Places from ``low`` to ``high``. ``halves``: cells of which it consists, empty for a whole one; then ``off`` says
+    how far its middle is from its corners (a share)."""
+
+    low: Place
+    high: Place
+    off: float
+    axis: int = -1
+    halves: list[Cell] = field(default_factory=list)
+
+
+class Table:
+    """A function of whole numbers, by linear interpolation in cells between simulated places.
+
+    ``ask`` simulates a place. Cells begin between powers of two, and are halved, where somebody asks, until what they
+    say of their middles is ``CLOSE``. So what is never asked costs nothing, and no answer depends on what was asked
+    before.
+    """
+
+    def __init__(self, ask: Callable[[Place], Asked]) -> None:
+        self._ask = ask
+        self._known: dict[Place, Asked] = {}
+        self._cells: dict[Place, Cell] = {}
+        self._memory: dict[Place, Values] = {}
+
+    @property
+    def simulated(self) -> int:
+        """Places that were simulated."""
+        return len(self._known)
+
+    @property
+    def error(self) -> float:
+        """How far the middle of a cell is from its corners, at most (a share)."""
+        cells, worst = [*self._cells.values()], 0.0
+        for cell in cells:
+            cells += cell.halves
+            worst = worst if cell.halves else max(worst, cell.off)
+        return worst
+
+    def at(self, place: Place) -> Values:
+        """Return the values at a place."""
+        found = self._memory.get(place)
+        if found is None:
+            found = self._between(*self._cell(place), place)
+            if len(self._memory) < MEMORY:
+                self._memory[place] = found
+        return found
+
+    def _cell(self, place: Place) -> tuple[Place, Place]:
+        high = tuple(1 << (x - 1).bit_length() if x > 1 else x for x in place)
+        if high not in self._cells:
+            self._cells[high] = self._made(tuple(x >> 1 if x > 1 else x for x in high), high)
+        cell = self._cells[high]
+        while cell.halves:
+            cell = cell.halves[place[cell.axis] > cell.halves[0].high[cell.axis]]
+            if cell.axis == -1 and cell.off < 0:
+                made = self._made(cell.low, cell.high)
+                cell.off, cell.axis, cell.halves = made.off, made.axis, made.halves
+        return cell.low, cell.high
+
+    def _made(self, low: Place, high: Place) -> Cell:
+        """Return a cell, with halves that nobody has looked at yet (``off`` below 0) where its middle is too far."""
+        cell = Cell(low, high, 0.0)
+        wide = [axis for axis, (a, b) in enumerate(zip(low, high, strict=True)) if b > a + 1]
+        if not wide:
+            return cell
+        middle = tuple((a + b) // 2 for a, b in zip(low, high, strict=True))
+        cell.off = self._off(low, high, middle)
+        if cell.off > CLOSE:
+            cell.axis = max(wide, key=lambda axis: self._bend(low, high, axis))
+            for a, b in ((low, _moved(high, middle, cell.axis)), (_moved(low, middle, cell.axis), high)):
+                cell.halves.append(Cell(a, b, -1.0))
+        return cell
+
+    def _bend(self, low: Place, high: Place, axis: int) -> float:
+        """How far the middles of two edges of a cell along an axis are from their lines, at most."""
+        ends = ((low, _moved(low, high, axis)), (_moved(high, low, axis), high))
+        half = (low[axis] + high[axis]) // 2
+        return max(self._off(a, b, (*a[:axis], half, *a[axis + 1 :])) for a, b in ends)
+
+    def _off(self, low: Place, high: Place, place: Place) -> float:
+        """How far the values at a place are from those between corners, as a share of the wholes, at most."""
+        values, wholes = self._value(place)
+        between = self._between(low, high, place)
+        return max(abs(a - b) / c for a, b, c in zip(between, values, wholes, strict=True) if c)
+
+    def _value(self, place: Place) -> Asked:
+        if place not in self._known:
+            self._known[place] = self._ask(place)
+        return self._known[place]
+
+    def _between(self, low: Place, high: Place, place: Place) -> Values:
+        axes = [((a, 1.0),) if a == b else ((a, (b - x) / (b - a)), (b, (x - a) / (b - a))) for a, b, x in zip(low, high, place, strict=True)]  # fmt: skip
+        total: list[float] = []
+        for corner in product(*axes):
+            share, found = 1.0, self._value(tuple([at for at, _ in corner])).values
+            for _, each in corner:
+                share *= each
+            total = [before + share * each for before, each in zip(total, found, strict=True)] if total else [share * each for each in found]  # fmt: skip
+        return tuple(total)
+
+
+def _moved(place: Place, other: Place, axis: int) -> Place:
+    """A place with one coordinate of another."""
+    return (*place[:axis], other[axis], *place[axis + 1 :])

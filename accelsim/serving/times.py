@@ -1,0 +1,113 @@
+"""Times of steps: a step of any mix of prompts and tokens, from the layers of the model on the devices of a plan.
+
+A layer is its products with weights, on the tokens of all sequences together, and attention, sequence by sequence. What
+attention adds is the difference between a whole layer and one without it, so that a step of one prompt, or of equally
+long sequences that decode, takes what it takes alone (``cluster.serving``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.serving.pieces import Call, Devices, Piece, attention, block, embedding, feed_forward, head, projections
+from accelsim.cluster.step.fleet import Comm
+from accelsim.cluster.step.transformer import Transformer
+from accelsim.serving.schedulers.base import Batch
+from accelsim.serving.tables import Asked, Table, Values
+from accelsim.time import FS
+
+TILE = 64
+"""Rows of the tiles in which products are computed, or a part of them, on most chips."""
+
+
+@dataclass
+class StepTimes:
+    """Times and joules of steps of one replica: ``plan.tp`` devices of a fleet."""
+
+    model: Transformer
+    devices: Devices
+    plan: Plan
+
+    def seconds(self, batch: Batch) -> float:
+        """Return the time of a step, s."""
+        return self.cost(batch)[0]
+
+    def cost(self, batch: Batch) -> Values:
+        """Return time (s) and energy (J, without static power) of a step."""
+        seconds, joules = self._dense(batch.tokens)
+        parts = [self._prefill.at((tokens, each.computed)) for each, tokens in batch.chunks]
+        if batch.decoding:
+            parts.append(self._decode.at((batch.decoding, round(batch.context / batch.decoding))))
+        sampled = batch.decoding + sum([each.computed + tokens == each.total for each, tokens in batch.chunks])
+        if sampled:
+            parts.append(self._head.at((sampled,)))
+        for more_s, more_J in parts:
+            seconds, joules = seconds + more_s, joules + more_J
+        return seconds, joules
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """Tables by what they are of."""
+        return {"products": self._rows, "prompts": self._prefill, "decoding": self._decode, "logits": self._head}
+
+    def _dense(self, rows: int) -> Values:
+        """Everything but attention and the head. Kernels round rows up to tiles: rows are on the line between the ends of
+        their tile."""
+        tile = -(-rows // TILE)
+        first_s, first_J, last_s, last_J = self._rows.at((tile,))
+        share = (rows - (tile - 1) * TILE - 1) / (TILE - 1)
+        return first_s + share * (last_s - first_s), first_J + share * (last_J - first_J)
+
+    @cached_property
+    def _rows(self) -> Table:
+        """Products with one row more than a number of tiles less one, and with rows for all of them."""
+        return Table(lambda place: _whole(self._products((place[0] - 1) * TILE + 1) + self._products(place[0] * TILE)))
+
+    @cached_property
+    def _prefill(self) -> Table:
+        """What attention of a part of a prompt adds, by its tokens and those before it."""
+        return Table(lambda place: self._attended(1, *place))
+
+    @cached_property
+    def _decode(self) -> Table:
+        """What attention adds of sequences that decode, by their number and mean tokens before."""
+        return Table(lambda place: self._attended(place[0], 1, place[1]))
+
+    @cached_property
+    def _head(self) -> Table:
+        """The logits, by sequences that get a token."""
+        return Table(lambda place: _whole(self._one(head, Call(self.model, place[0], 1, 0, self.plan.tp))))
+
+    def _products(self, rows: int) -> Values:
+        call = Call(self.model, 1, rows, 0, self.plan.tp)
+        layer = (projections,) if call.tp == 1 else (projections, feed_forward)
+        return self._sum([(embedding, 1), *((piece, self.model.layers) for piece in layer)], call)
+
+    def _attended(self, sequences: int, seq: int, past: int) -> Asked:
+        whole = block if self.plan.tp == 1 else attention
+        layer = self._one(whole, Call(self.model, sequences, seq, past, self.plan.tp))
+        rows = self._one(projections, Call(self.model, 1, sequences * seq, 0, self.plan.tp))
+        layers = self.model.layers
+        added = tuple([layers * (a - b) for a, b in zip(layer, rows, strict=True)])
+        return Asked(added, tuple([layers * each for each in layer]))
+
+    def _sum(self, counted: list[tuple[Callable[[Call], Piece], int]], call: Call) -> Values:
+        parts = [[times * each for each in self._one(make, call)] for make, times in counted]
+        return tuple(map(sum, zip(*parts, strict=True)))
+
+    def _one(self, make: Callable[[Call], Piece], call: Call) -> Values:
+        """Time and energy of a piece on the devices of a replica, with its collective and the host that starts it."""
+        piece, fleet = make(call), self.devices.fleet
+        ranks = self.plan.tp_group(0)
+        made = {rank: self.devices.piece(call, piece, rank) for rank in ranks}
+        seconds = max(each.cost.time_fs * FS / fleet.speeds[rank] for rank, each in made.items())
+        comm = fleet.collective(piece.kind, self.devices.message_B(piece.elements), [ranks]) if piece.kind else Comm()
+        joules = sum(each.cost.energy_J for each in made.values()) + comm.energy_J
+        return seconds + comm.time_fs * FS, joules
+
+
+def _whole(values: Values) -> Asked:
+    return Asked(values, values)
