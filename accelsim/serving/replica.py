@@ -11,8 +11,8 @@ import simpy
 from accelsim.serving.requests import Sequence
 from accelsim.serving.schedulers.base import Batch, Scheduler
 
-Seconds = Callable[[Batch], float]
-"""Time of a step, s."""
+Cost = Callable[[Batch], tuple[float, ...]]
+"""Time (s) and energy (J) of a step."""
 
 
 def _floats() -> array[float]:
@@ -25,21 +25,25 @@ def _counts() -> array[int]:
 
 @dataclass
 class Steps:
-    """Steps of a replica, in order: when each ends (s), what it takes (s), tokens of prompts, sequences that decode,
-    and behind it the requests that run and wait and the blocks that are held."""
+    """Steps of a replica, in order: when each ends (s), what it takes (s, J), tokens of prompts, sequences that decode,
+    and behind it the requests that run and wait and the blocks that are held. ``gaps_s``: times between two tokens of
+    sequences that did not decode in between."""
 
     end_s: array[float] = field(default_factory=_floats)
     seconds: array[float] = field(default_factory=_floats)
+    joules: array[float] = field(default_factory=_floats)
     prompt: array[int] = field(default_factory=_counts)
     decoding: array[int] = field(default_factory=_counts)
     running: array[int] = field(default_factory=_counts)
     waiting: array[int] = field(default_factory=_counts)
     held: array[int] = field(default_factory=_counts)
+    gaps_s: array[float] = field(default_factory=_floats)
 
-    def add(self, end_s: float, seconds: float, batch: Batch, scheduler: Scheduler) -> None:
+    def add(self, end_s: float, cost: tuple[float, ...], batch: Batch, scheduler: Scheduler) -> None:
         """Keep a step that has ended."""
         self.end_s.append(end_s)
-        self.seconds.append(seconds)
+        self.seconds.append(cost[0])
+        self.joules.append(cost[1])
         self.prompt.append(batch.tokens - batch.decoding)
         self.decoding.append(batch.decoding)
         self.running.append(len(scheduler.running))
@@ -51,9 +55,9 @@ class Replica:
     """One process of a simulation; ``ended`` is told of each request that has all its tokens."""
 
     def __init__(
-        self, env: simpy.Environment, scheduler: Scheduler, seconds: Seconds, ended: Callable[[Sequence], None]
+        self, env: simpy.Environment, scheduler: Scheduler, cost: Cost, ended: Callable[[Sequence], None]
     ) -> None:
-        self._env, self._seconds, self._ended = env, seconds, ended
+        self._env, self._cost, self._ended = env, cost, ended
         self.scheduler, self.steps = scheduler, Steps()
         self._idle: simpy.Event | None = None
         env.process(self._run())
@@ -73,12 +77,21 @@ class Replica:
                 self._idle = env.event()
                 yield self._idle
                 continue
-            for sequence, _ in batch.chunks:
-                if sequence.begun_s < 0:
-                    sequence.begun_s = env.now
-            seconds = self._seconds(batch)
-            yield env.timeout(seconds)
+            self._begins(batch, env.now)
+            cost = self._cost(batch)
+            yield env.timeout(cost[0])
+            for sequence, tokens in batch.chunks:
+                if sequence.first_s >= 0 and sequence.computed + tokens == sequence.total:
+                    self.steps.gaps_s.append(env.now - sequence.last_s)
             ended = scheduler.complete(batch, env.now)
-            self.steps.add(env.now, seconds, batch, scheduler)
+            self.steps.add(env.now, cost, batch, scheduler)
             for sequence in ended:
                 self._ended(sequence)
+
+    def _begins(self, batch: Batch, now_s: float) -> None:
+        """Note who begins; who decoded until now got the last token now."""
+        for sequence in (*batch.preempted, *(each for each, _ in batch.chunks)):
+            if sequence.begun_s < 0:
+                sequence.begun_s = now_s
+            if sequence.first_s >= 0 > sequence.last_s:
+                sequence.last_s = now_s

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import simpy
 
-from accelsim.serving.replica import Replica, Seconds, Steps
+from accelsim.serving.replica import Cost, Replica, Steps
 from accelsim.serving.requests import Request, Sequence
 from accelsim.serving.schedulers.base import Scheduler
 
@@ -16,8 +16,8 @@ Router = Callable[[Many[Replica], Sequence], Replica]
 
 
 @dataclass(frozen=True)
-class Simulated:
-    """Requests in order of arrival as they were served, and the steps of each replica."""
+class Service:
+    """Requests in the order in which they came, as they were served, and the steps of each replica."""
 
     sequences: tuple[Sequence, ...]
     steps: tuple[Steps, ...]
@@ -26,11 +26,11 @@ class Simulated:
 def simulate(
     requests: Many[Request],
     schedulers: Many[Scheduler],
-    seconds: Seconds,
+    cost: Cost,
     router: Router,
     clients: int = 0,
     think_s: float = 0.0,
-) -> Simulated:
+) -> Service:
     """Simulate a service until all requests have all their tokens.
 
     ``clients``: a closed loop: so many users, each of whom sends the next request ``think_s`` behind the last token of
@@ -59,14 +59,14 @@ def simulate(
             yield env.timeout(max(0.0, request.arrival_s - env.now))
             send(request)
 
-    replicas = [Replica(env, each, seconds, ended) for each in schedulers]
+    replicas = [Replica(env, each, cost, ended) for each in schedulers]
     if clients:
         for client in range(clients):
             env.process(next_of(client))
     else:
         env.process(arrivals())
     env.run()
-    return Simulated(tuple(sequences), tuple(replica.steps for replica in replicas))
+    return Service(tuple(sequences), tuple(replica.steps for replica in replicas))
 
 
 def round_robin() -> Router:

@@ -54,7 +54,8 @@ class Decoding:
         self._ending.setdefault(self.now + sequence.left, []).append(sequence)
 
     def leave(self, sequence: Sequence) -> None:
-        """A sequence decodes no more; how far it came is in it."""
+        """A sequence decodes no more; how far it came is in it, but not when its last token came (``last_s``)."""
+        sequence.last_s = NEVER
         self._ending[sequence.since + sequence.left].remove(sequence)
         self._out(sequence, self.now - sequence.since)
 
@@ -112,8 +113,6 @@ class Scheduler(ABC):
         ended = self.decoding.step() if batch.decoding else []
         for sequence in ended:
             sequence.last_s = now_s
-            if sequence.first_s < 0:
-                sequence.first_s = now_s
         for sequence, tokens in batch.chunks:
             sequence.computed += tokens
             if sequence.computed == sequence.total:

@@ -1,0 +1,135 @@
+"""Loads as texts: how requests come ('poisson:8/s', 'closed:64') and how long they are ('lognormal:1024,256')."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from accelsim import units
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.seeds import generator
+from accelsim.serving.arrivals import PROCESSES
+from accelsim.serving.requests import Request
+from accelsim.types import Array
+
+CLOSED = "closed"
+
+
+class Load(NamedTuple):
+    """How requests come: a process of arrivals at a rate (per second) with its parameters; or, in a closed loop,
+    ``clients`` that think for a time (s) before they ask again."""
+
+    process: str
+    rate: float = 0.0
+    params: Mapping[str, float] = {}
+    clients: int = 0
+    think_s: float = 0.0
+
+
+class Lengths(NamedTuple):
+    """A distribution of lengths: what it is, and a function that draws ``count`` whole numbers with a mean."""
+
+    text: str
+    draw: Callable[[Generator, int, float, float], Array]
+
+
+def _fixed(random: Generator, count: int, mean: float, cv: float) -> Array:
+    return np.full(count, mean)
+
+
+def _uniform(random: Generator, count: int, mean: float, cv: float) -> Array:
+    half = np.sqrt(3) * cv * mean
+    return random.uniform(mean - half, mean + half, count)
+
+
+def _lognormal(random: Generator, count: int, mean: float, cv: float) -> Array:
+    spread = np.log1p(cv**2)
+    return random.lognormal(np.log(mean) - spread / 2, np.sqrt(spread), count)
+
+
+LENGTHS: dict[str, Lengths] = {
+    "fixed": Lengths("all equally long", _fixed),
+    "uniform": Lengths("between mean (1 - 1.73 cv) and mean (1 + 1.73 cv)", _uniform),
+    "lognormal": Lengths("few are very long", _lognormal),
+}
+"""Distributions of lengths by name."""
+SPREAD = {"lognormal": 1.0, "uniform": 0.3}
+"""Coefficient of variation that a distribution has unless 'cv=' says another one."""
+
+
+def read_load(text: str) -> Load:
+    """Return a load: 'poisson:8/s', 'gamma:8/s,cv=3', 'closed:64,think=1s'. Raises UsageError with all problems."""
+    name, _, rest = text.partition(":")
+    first, *others = (part.strip() for part in rest.split(","))
+    if name == CLOSED:
+        clients = _number(first, "--load", "a number of clients, such as closed:64", whole=True)
+        given = _named(others, {"think": None}, "--load")
+        think = given.get("think", "")
+        try:
+            return Load(name, clients=int(clients), think_s=units.parse(think, "s") if think else 0.0)
+        except ValueError:
+            raise UsageError(f"think={think}", "--load", "a time with its unit, such as think=1s") from None
+    if name not in PROCESSES:
+        known = [*PROCESSES, CLOSED]
+        expected = f"{', '.join(known)}; such as poisson:8/s"
+        raise UsageError(f"no process of arrivals {name!r}", "--load", expected, nearest(name, known))
+    params = PROCESSES[name].params
+    given = _named(others, params, "--load")
+    rate = _number(first.removesuffix("/s"), "--load", f"requests per second, such as {name}:8/s")
+    lacking = [key for key, usual in params.items() if usual is None and key not in given]
+    UsageError.raise_for(Problem(f"no {key}", "--load", f"{name}:8/s,{key}=3") for key in lacking)
+    own = {key: _number(value, "--load", f"a number, such as {key}=3") for key, value in given.items()}
+    usual = {key: value for key, value in params.items() if value is not None}
+    return Load(name, rate, usual | own)
+
+
+def read_lengths(text: str) -> tuple[str, float, float, float]:
+    """Return a distribution of lengths by name, the means of prompts and of outputs, and the coefficient of variation.
+    Raises UsageError."""
+    name, _, rest = text.partition(":")
+    parts = [part.strip() for part in rest.split(",")]
+    if name not in LENGTHS:
+        expected = f"{', '.join(LENGTHS)}; such as lognormal:1024,256"
+        raise UsageError(f"no distribution of lengths {name!r}", "--lengths", expected, nearest(name, LENGTHS))
+    if len(parts) < 2:
+        raise UsageError(f"{text!r}", "--lengths", f"means of prompts and outputs, such as {name}:1024,256")
+    prompt, output = (_number(each, "--lengths", "tokens", whole=True) for each in parts[:2])
+    given = _named(parts[2:], {"cv": None}, "--lengths")
+    cv = _number(given["cv"], "--lengths", "a number, such as cv=0.5") if "cv" in given else SPREAD.get(name, 0.0)
+    return name, prompt, output, cv
+
+
+def _named(parts: list[str], known: Mapping[str, object], where: str) -> dict[str, str]:
+    found, problems = dict[str, str](), list[Problem]()
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals or key not in known:
+            problems.append(Problem(f"{part!r}", where, f"{', '.join(known) or 'nothing'}, each as NAME=VALUE"))
+        found[key] = value
+    UsageError.raise_for(problems)
+    return found
+
+
+def _number(text: str, where: str, expected: str, whole: bool = False) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf") or (whole and value % 1):
+        raise UsageError(f"{text!r}", where, expected)
+    return value
+
+
+def drawn(load: Load, lengths: tuple[str, float, float, float], count: int, seed: int) -> Iterator[Request]:
+    """Yield requests of a load; arrivals, prompts and outputs are drawn by themselves, so that one can change and the
+    others stay."""
+    name, prompt, output, cv = lengths
+    arrivals = np.zeros(count)
+    if not load.clients:
+        arrivals = PROCESSES[load.process].draw(generator(seed, 0), count, load.rate, load.params)
+    sizes = (LENGTHS[name].draw(generator(seed, 1 + at), count, mean, cv) for at, mean in enumerate((prompt, output)))
+    whole = (np.maximum(1, np.rint(each)).astype(int) for each in sizes)
+    yield from map(Request, arrivals.tolist(), *(each.tolist() for each in whole))
