@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import ceil, floor, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.serving.service import Service
 from accelsim.types import Array
 
 Z = 1.645
@@ -20,6 +22,14 @@ class Figure(NamedTuple):
     value: float
     low: float | None
     high: float | None
+
+
+class Measure(NamedTuple):
+    """A latency: what it is called, its values in a service (s); ``requests``: one of each request."""
+
+    text: str
+    of: Callable[[Service], Array]
+    requests: bool = True
 
 
 def percentile(values: Array, share: float) -> Figure:
@@ -47,3 +57,72 @@ def mean(values: Array, batches: int = 20) -> Figure:
 
 STUDENT = {20: 1.729}
 """Batches -> quantile of 95 % of Student's distribution with one degree of freedom less."""
+
+
+def ttft_s(service: Service) -> Array:
+    """Return the time from each request's arrival to its first token, s."""
+    return np.array([each.first_s - each.request.arrival_s for each in service.sequences])
+
+
+def tpot_s(service: Service) -> Array:
+    """Return the mean time between tokens of each request with two or more, s: (end to end - first) / (tokens - 1)."""
+    many = [each for each in service.sequences if each.request.output > 1]
+    return np.array([(each.last_s - each.first_s) / (each.request.output - 1) for each in many])
+
+
+def itl_s(service: Service) -> Array:
+    """Return the times between two tokens of all requests, s: one for each token but the first of each request, sorted
+    by nothing but replica and step."""
+    parts = []
+    for steps in service.steps:
+        parts += [np.repeat(np.array(steps.seconds), np.array(steps.decoding)), np.array(steps.gaps_s)]
+    return np.concatenate(parts)
+
+
+def end_to_end_s(service: Service) -> Array:
+    """Return the time from each request's arrival to its last token, s."""
+    return np.array([each.last_s - each.request.arrival_s for each in service.sequences])
+
+
+MEASURES: dict[str, Measure] = {
+    "ttft": Measure("time to first token", ttft_s),
+    "tpot": Measure("time per token", tpot_s),
+    "itl": Measure("between two tokens", itl_s, False),
+    "e2e": Measure("end to end", end_to_end_s),
+}
+"""Latencies by name."""
+SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+"""Percentiles by name."""
+
+
+def latencies(service: Service) -> dict[str, dict[str, Figure]]:
+    """Return mean and percentiles of each latency, s; nothing of one that no request has."""
+    found = {}
+    for name, measure in MEASURES.items():
+        values = measure.of(service)
+        if len(values):
+            average = mean(values) if measure.requests else Figure(float(values.mean()), None, None)
+            found[name] = {"mean": average} | {each: percentile(values, share) for each, share in SHARES.items()}
+    return found
+
+
+def growth_per_s(service: Service) -> float:
+    """Return by how many requests per second more are in the service over the second half of all arrivals."""
+    times = [each.request.arrival_s for each in service.sequences]
+    middle, last = times[len(times) // 2], times[-1]
+    if last <= middle:
+        return 0.0
+    inside = [sum(each.request.arrival_s <= at < each.last_s for each in service.sequences) for at in (middle, last)]
+    return (inside[1] - inside[0]) / (last - middle)
+
+
+def within(service: Service, limits: Mapping[str, float]) -> float:
+    """Return the share of requests that keep all limits, s by name of ``MEASURES``; a request with one token has no
+    time per token, and keeps any."""
+    kept = 0
+    for each in service.sequences:
+        arrived, output = each.request.arrival_s, each.request.output
+        own = {"ttft": each.first_s - arrived, "e2e": each.last_s - arrived}
+        own["tpot"] = (each.last_s - each.first_s) / (output - 1) if output > 1 else 0.0
+        kept += all(own[name] <= limit for name, limit in limits.items())
+    return kept / len(service.sequences)

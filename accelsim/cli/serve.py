@@ -1,0 +1,65 @@
+"""``accelsim serve``: a service of a language model under load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from accelsim.cli.answers import answers
+from accelsim.cli.common import Number, option, progress, set_option
+from accelsim.errors import Gather
+from accelsim.report.answer import Answer
+
+
+def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
+    from accelsim.serving.limits import read_limits
+
+    return read_limits(texts)
+
+
+@answers(
+    "accelsim serve llama3-8b --on h100-sxm --load poisson:8/s --lengths lognormal:1024,256",
+    "accelsim serve llama2-70b --on 'dgx-h100?devices=4' --plan tp=4 --limit ttft=500ms,tpot=40ms",
+    "accelsim serve llama2-7b --on l40s --load closed:32 --plot load.png",
+    outputs="out csv plot json",
+)
+@click.argument("model")
+@option("--on", "A chip or a cluster: the devices of one replica.", required=True, metavar="NAME")
+@option("--load", "How requests come: poisson:8/s, constant:8/s, gamma:8/s,cv=3, mmpp:8/s,burst=5, or closed:64 clients "
+        "who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
+@option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or lognormal.",
+        "lognormal:1024,256", metavar="NAME:P,N[,cv=X]")  # fmt: skip
+@option("--requests", "Requests in all.", 1000, least=1)
+@option("--seed", "Seed of arrivals and lengths.", 0, least=0)
+@option("--plan", "How the devices of a replica share the model: tp=N.", "", metavar="PLAN")
+@option("--replicas", "Copies of the model, each on devices of its own.", 1, least=1)
+@option("--router", "Replica that gets a request: round-robin or least-loaded.", "round-robin", metavar="NAME")
+@option("--limit limits", "Latencies that requests should keep: ttft=500ms,tpot=40ms,e2e=10s.", multiple=True,
+        callback=_limits, metavar="NAME=TIME,...")  # fmt: skip
+@option("--budget", "Tokens that a step computes at most (vLLM's max_num_batched_tokens).", 8192, least=1)
+@option("--most", "Requests that run at one time (vLLM's max_num_seqs).", 256, least=1)
+@option("--memory", "Share of a device's memory that is used.", 0.9, type=Number(0, 1, min_open=True))
+@option("--dtype", "Number format; default: that of the chip.", "")
+@option("--kv-dtype", "Number format of keys and values; default: that of activations.", "")
+@option("--stack", "Serving stack whose kernels run: vllm or tensorrt-llm.", "", metavar="NAME")
+@set_option(" of the chip or cluster")
+def serve(
+    gather: Gather, model: str, limits: dict[str, float], budget: int, most: int, dtype: str, kv_dtype: str,
+    stack: str, overrides: tuple[str, ...], **asked: Any,
+) -> Answer:  # fmt: skip
+    """Simulate a service of MODEL, a language model, under load: requests arrive, wait, and run in batches.
+
+    Each replica has the scheduler of vLLM: in every step all running requests compute a token, prompts join in parts,
+    keys and values lie in blocks. Latencies are given as mean and percentiles, with intervals.
+    """
+    from accelsim.cluster.step.costs import Setting
+    from accelsim.report.service import answer
+    from accelsim.serving.asked import Question, served
+
+    gather.done()
+    setting = Setting(dtype=dtype, kv_dtype=kv_dtype, stack=stack)
+    scheduler = {"budget": budget, "most": most}
+    with progress(1) as stage:
+        stage("simulate", 0.0)
+        return answer(served(Question(model, scheduler=scheduler, setting=setting, overrides=overrides, **asked)), limits)

@@ -1,0 +1,189 @@
+"""A service under load as tables, sentences and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from accelsim.errors import count_of
+from accelsim.report.answer import Answer, Field, Table, block, notes
+from accelsim.report.picture import Axis, Panel, Picture, area, line, rule
+from accelsim.report.style import BLUE, ORANGE, VERMILLION
+from accelsim.report.text import Facts, ends_text, percent, si
+from accelsim.serving.asked import Served
+from accelsim.serving.blocks import TOKENS
+from accelsim.serving.measures import MEASURES, SHARES, growth_per_s, latencies, tpot_s, ttft_s, within
+from accelsim.serving.service import Service
+from accelsim.version import tool_version
+
+COLUMNS = ("mean", *SHARES)
+"""Figures of a latency."""
+GROWS = 0.05
+"""Share of arriving requests from which on the queue is said to grow."""
+PLACES = 800
+"""Points of a line over time."""
+
+
+def answer(found: Served, limits: Mapping[str, float]) -> Answer:
+    """Report a service. ``limits``: s, by names of latencies."""
+    rows, told = _rows(found), [*sentences(found, limits)]
+    figures = facts(found, limits) | {"latencies": rows, "sentences": told}
+    fields = [Field("text", "latency")]
+    fields += [Field("", name, partial(_cell, name), True) for name in COLUMNS]
+    legend = "In brackets: what they are if all steps take as little or as long as the model may be off (90 %)"
+    shown = [
+        " ".join(told),
+        "",
+        Table(fields, rows, legend=legend if found.ends else "Steps on this chip have no interval"),
+        "",
+        block("service", _summary(found)),
+        *notes(_notes(found)),
+    ]
+    pictures = {"service": partial(_over_time, found), "latencies": partial(_distributions, found, limits)}
+    return Answer(figures, shown, rows, pictures, ("service.json", "latencies.csv"))
+
+
+def _rows(found: Served) -> list[Facts]:
+    """Latencies for JSON and CSV: each figure, the ends that its step times give, and those that few requests leave."""
+    middle, ends = latencies(found.service), [latencies(each) for each in found.ends or ()]
+    rows = []
+    for name, figures in middle.items():
+        row: Facts = {"name": name, "text": MEASURES[name].text}
+        for key, figure in figures.items():
+            row[f"{key}_s"] = figure.value
+            steps = sorted([figure.value, *(each[name][key].value for each in ends)])
+            row[f"{key}_low_s"], row[f"{key}_high_s"] = (steps[0], steps[-1]) if ends else (None, None)
+            row[f"{key}_sampled_low_s"], row[f"{key}_sampled_high_s"] = figure.low, figure.high
+        rows.append(row)
+    return rows
+
+
+def _cell(key: str, row: Facts) -> str:
+    low, high = row[f"{key}_low_s"], row[f"{key}_high_s"]
+    spread = "" if low is None else f"\n({si(low, 's')} to {si(high, 's')})"
+    return f"{si(row[f'{key}_s'], 's')}{spread}"
+
+
+def facts(found: Served, limits: Mapping[str, float]) -> Facts:
+    """Return the facts for JSON; the unit is the end of each key."""
+    question, service = found.question, found.service
+    span, out = _span_s(service), sum(each.request.output for each in service.sequences)
+    joules = sum(sum(steps.joules) for steps in service.steps) + found.static_W * span
+    return {
+        "tool": "accelsim", "tool_version": tool_version(), "model": found.model.name, "on": question.on,
+        "dtype": found.devices.dtype, "plan": str(found.times.plan), "replicas": question.replicas,
+        "load": question.load, "lengths": question.lengths, "seed": question.seed,
+        "requests": len(service.sequences), "span_s": span, "requests_per_s": len(service.sequences) / span,
+        "prompt_tokens": sum(each.request.prompt for each in service.sequences), "output_tokens": out,
+        "output_tokens_per_s": out / span, "energy_J": joules, "energy_per_output_token_J": joules / out,
+        "busy": sum(sum(steps.seconds) for steps in service.steps) / span / question.replicas,
+        "blocks": found.blocks, "block_tokens": TOKENS, "block_B": found.block_B,
+        "most_blocks_held": max(max(steps.held) for steps in service.steps),
+        "preemptions": sum(each.preempted for each in service.sequences),
+        "tokens_computed_again": sum(each.again for each in service.sequences),
+        "mean_decoding": _mean_decoding(service), "steps": sum(len(steps.end_s) for steps in service.steps),
+        "queue_grows_per_s": growth_per_s(service) if not found.load.clients else None,
+        "limits_s": dict(limits), "within_limits": within(service, limits) if limits else None,
+        "steps_simulated": {name: each.simulated for name, each in found.times.tables.items()},
+        "largest_interpolation_error": max(each.error for each in found.times.tables.values()),
+    }  # fmt: skip
+
+
+def _span_s(service: Service) -> float:
+    return max(steps.end_s[-1] for steps in service.steps if steps.end_s)
+
+
+def _mean_decoding(service: Service) -> float:
+    """Sequences that decode at one time, on average over the time of steps, of a replica."""
+    seconds = np.concatenate([np.array(steps.seconds) for steps in service.steps])
+    return float(np.average(np.concatenate([np.array(steps.decoding) for steps in service.steps]), weights=seconds))
+
+
+def sentences(found: Served, limits: Mapping[str, float]) -> Iterator[str]:
+    """Yield what a user should know first."""
+    service, figures = found.service, facts(found, limits)
+    grows, load = figures["queue_grows_per_s"], found.load
+    served = f"{count_of(len(service.sequences), 'request')} in {si(figures['span_s'], 's')}"
+    if grows is not None and grows > GROWS * load.rate:
+        yield (
+            f"No steady state: {si(load.rate)} requests a second are more than the service computes, and "
+            f"{si(grows)} more of them wait every second, so that all latencies grow with the length of the load."
+        )
+    first = ttft_s(service)
+    yield (
+        f"{served}: the first token comes after {si(float(first.mean()), 's')} on average and within "
+        f"{si(float(np.quantile(first, 0.99)), 's')} for 99 of 100 requests."
+    )
+    if len(tokens := tpot_s(service)):
+        yield f"Then {si(float(tokens.mean()), 's')} pass from one token to the next."
+    yield (
+        f"{'Replicas are' if found.question.replicas > 1 else 'The replica is'} busy {percent(figures['busy'])} of the "
+        f"time, with {si(figures['mean_decoding'])} requests at once, and "
+        f"{percent(figures['most_blocks_held'] / found.blocks)} of the room for keys and values is used at most."
+    )
+    if figures["preemptions"]:
+        yield (
+            f"That is too little: {count_of(figures['preemptions'], 'time')} a request lost its keys and values, and "
+            f"{figures['tokens_computed_again']:,} tokens were computed again."
+        )
+    if limits:
+        yield f"{percent(figures['within_limits'])} of the requests keep {_limits_text(limits)}."
+
+
+def _limits_text(limits: Mapping[str, float]) -> str:
+    return " and ".join(f"{name} <= {si(limit, 's')}" for name, limit in limits.items())
+
+
+def _summary(found: Served) -> list[tuple[str, object]]:
+    figures = facts(found, {})
+    rate = [figures["output_tokens"] / _span_s(each) for each in found.ends or ()]
+    ends = (min(rate), max(rate)) if rate else None
+    return [
+        ("on", f"{found.question.replicas} x {found.question.on}, {found.times.plan}, {found.devices.dtype}"),
+        ("load", f"{found.question.load}, {found.question.lengths} tokens"),
+        ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
+        ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
+        ("keys and values", f"{found.blocks:,} blocks of {TOKENS} tokens a replica"),
+        ("steps", f"{figures['steps']:,}, from {sum(figures['steps_simulated'].values()):,} simulated parts"),
+    ]
+
+
+def _notes(found: Served) -> Iterator[str]:
+    error = max(each.error for each in found.times.tables.values())
+    yield f"Times between simulated steps are on lines, which are off by {percent(error)} in their middles at most."
+    yield "No time of network, HTTP or tokenizer is in these figures."
+
+
+def _over_time(found: Served) -> Picture:
+    """Requests that run and wait, and blocks held, of the first replica."""
+    steps = found.service.steps[0]
+    take = np.unique(np.linspace(0, len(steps.end_s) - 1, PLACES).astype(int))
+    time, running = np.array(steps.end_s)[take], np.array(steps.running)[take]
+    waiting, held = np.array(steps.waiting)[take], np.array(steps.held)[take] / found.blocks * 100
+    seconds = Axis("time", "s")
+    marks = [area(time, np.zeros(len(time)), running, "running", color=BLUE), line(time, waiting, "waiting", VERMILLION)]
+    requests = Panel("Requests of a replica", marks, seconds, Axis("requests", low=0))
+    used = Axis("% of the room for keys and values", low=0, high=100)
+    return Picture(4.2, [requests, Panel("Memory", [line(time, held, "", ORANGE)], seconds, used)], _title(found), share="x", legend=2)
+
+
+def _title(found: Served) -> str:
+    return f"{found.model.name} on {found.question.on}, {found.question.load}"
+
+
+def _distributions(found: Served, limits: Mapping[str, float]) -> Picture:
+    """Share of requests with a latency of at most x."""
+    panels = []
+    for name, color in (("ttft", BLUE), ("tpot", ORANGE)):
+        values = np.sort(MEASURES[name].of(found.service))
+        if not len(values):
+            continue
+        shares = np.arange(1, len(values) + 1) / len(values) * 100
+        marks = [line(values, shares, "", color)]
+        if name in limits:
+            marks.append(rule(x=limits[name], label="limit", color=VERMILLION))
+        text = MEASURES[name].text
+        panels.append(Panel(text.capitalize(), marks, Axis(text, "s", "log"), Axis("% of requests", low=0, high=100)))
+    return Picture(4.2, panels, _title(found))
