@@ -26,8 +26,8 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 )
 @click.argument("model")
 @option("--on", "A chip or a cluster: the devices of one replica.", required=True, metavar="NAME")
-@option("--load", "How requests come: poisson:8/s, constant:8/s, gamma:8/s,cv=3, mmpp:8/s,burst=5, or closed:64 clients "
-        "who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
+@option("--load", "How requests come: poisson:8/s, constant:8/s, gamma:8/s,cv=3, mmpp:8/s,burst=5, or closed:64 "
+        "clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
 @option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or lognormal.",
         "lognormal:1024,256", metavar="NAME:P,N[,cv=X]")  # fmt: skip
 @option("--requests", "Requests in all.", 1000, least=1)
@@ -58,8 +58,8 @@ def serve(
     from accelsim.serving.asked import Question, served
 
     gather.done()
-    setting = Setting(dtype=dtype, kv_dtype=kv_dtype, stack=stack)
-    scheduler = {"budget": budget, "most": most}
+    setting, scheduler = Setting(dtype=dtype, kv_dtype=kv_dtype, stack=stack), {"budget": budget, "most": most}
+    question = Question(model, scheduler=scheduler, setting=setting, overrides=overrides, **asked)
     with progress(1) as stage:
         stage("simulate", 0.0)
-        return answer(served(Question(model, scheduler=scheduler, setting=setting, overrides=overrides, **asked)), limits)
+        return answer(served(question), limits)

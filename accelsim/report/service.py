@@ -139,9 +139,10 @@ def _limits_text(limits: Mapping[str, float]) -> str:
 def _summary(found: Served) -> list[tuple[str, object]]:
     figures = facts(found, {})
     rate = [figures["output_tokens"] / _span_s(each) for each in found.ends or ()]
-    ends = (min(rate), max(rate)) if rate else None
+    ends, tp = (min(rate), max(rate)) if rate else None, found.times.plan.tp
+    many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
     return [
-        ("on", f"{found.question.replicas} x {found.question.on}, {found.times.plan}, {found.devices.dtype}"),
+        ("on", f"{count_of(found.question.replicas, 'replica')}, {many} each, {found.devices.dtype}"),
         ("load", f"{found.question.load}, {found.question.lengths} tokens"),
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
@@ -163,10 +164,19 @@ def _over_time(found: Served) -> Picture:
     time, running = np.array(steps.end_s)[take], np.array(steps.running)[take]
     waiting, held = np.array(steps.waiting)[take], np.array(steps.held)[take] / found.blocks * 100
     seconds = Axis("time", "s")
-    marks = [area(time, np.zeros(len(time)), running, "running", color=BLUE), line(time, waiting, "waiting", VERMILLION)]
+    marks = [
+        area(time, np.zeros(len(time)), running, "running", color=BLUE),
+        line(time, waiting, "waiting", VERMILLION),
+    ]
     requests = Panel("Requests of a replica", marks, seconds, Axis("requests", low=0))
-    used = Axis("% of the room for keys and values", low=0, high=100)
-    return Picture(4.2, [requests, Panel("Memory", [line(time, held, "", ORANGE)], seconds, used)], _title(found), share="x", legend=2)
+    used = Axis("% in use", low=0, high=100)
+    return Picture(
+        4.2,
+        [requests, Panel("Room for keys and values", [line(time, held, "", ORANGE)], seconds, used)],
+        _title(found),
+        share="x",
+        legend=2,
+    )
 
 
 def _title(found: Served) -> str:

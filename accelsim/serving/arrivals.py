@@ -51,7 +51,7 @@ def _mmpp(random: Generator, count: int, rate: float, params: Mapping[str, float
 PROCESSES: dict[str, Process] = {
     "poisson": Process({}, "independent users: exponential times between arrivals", _poisson),
     "constant": Process({}, "equal times between arrivals", _constant),
-    "gamma": Process({"cv": None}, "renewals whose times between arrivals have the coefficient of variation cv", _gamma),
+    "gamma": Process({"cv": None}, "times between arrivals with a coefficient of variation of cv", _gamma),
     "mmpp": Process(
         {"burst": 5.0, "share": 0.2, "lasts": 10.0},
         "bursts: Poisson arrivals, for a share of the time at a rate that is burst times as high, s at a time",
@@ -67,4 +67,4 @@ def rated(random: Generator, count: int, starts_s: Array, rates: Array) -> Array
     area = np.concatenate([[0.0], np.cumsum(np.diff(starts_s) * rates[:-1])])
     marks = np.cumsum(random.exponential(1.0, count))
     rounds, rest = np.divmod(marks, area[-1])
-    return rounds * starts_s[-1] + np.interp(rest, area, starts_s)
+    return np.asarray(rounds * starts_s[-1] + np.interp(rest, area, starts_s))

@@ -16,7 +16,7 @@ from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.memory import capacity_B
 from accelsim.cluster.step.transformer import Transformer, transformer_of
-from accelsim.errors import Gather, Problem, UsageError, known
+from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
 from accelsim.serving.blocks import TOKENS, Pool
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load
@@ -25,6 +25,8 @@ from accelsim.serving.schedulers.vllm import Vllm
 from accelsim.serving.service import ROUTERS, Service, simulate
 from accelsim.serving.times import StepTimes
 from accelsim.spec.yaml.clusters import load_devices
+from accelsim.workload.sources.load import split_parameters
+from accelsim.workload.zoo import ZOO
 
 UTILISATION = 0.9
 """Share of a device's memory that vLLM takes (its --gpu-memory-utilization)."""
@@ -79,7 +81,9 @@ def served(question: Question) -> Served:
     with gather.also():
         model = transformer_of(question.model)
         if model is None:
-            raise UsageError(f"{question.model} does not generate tokens", "", "a decoder, such as llama3-8b")
+            decoders = [name for name, entry in ZOO.items() if entry.generates]
+            near = nearest(split_parameters(question.model)[0], decoders)
+            raise UsageError(f"{question.model} does not generate tokens", "", "a decoder, such as llama3-8b", near)
     with gather.also():
         plan = parse_plan(question.plan) if question.plan else Plan()
         if plan.pp > 1 or plan.dp > 1:
@@ -117,7 +121,7 @@ def served(question: Question) -> Served:
 
 def blocks_of(devices: Devices, layout: Layout, budget: int, share: float) -> tuple[int, int]:
     """Return the blocks of keys and values that a replica has room for, and bytes of one on one device: what ``share``
-    of its memory leaves after weights and what a step of ``budget`` tokens needs. Raises OutOfMemory where it has none."""
+    of its memory leaves after weights and a step of ``budget`` tokens. Raises OutOfMemory for too little memory."""
     check_memory(devices, layout, TOKENS, 1, permanent=True)
     (parts,) = needs(devices, layout, budget, 0)
     room = share * min(capacity_B(devices.fleet.chips[rank]) for rank in layout.plan.stage_ranks(0))
@@ -150,5 +154,3 @@ def _factors(service: Service, devices: Devices, layout: Layout) -> tuple[float,
     call = step(devices, layout._replace(sequences=usual), 1, sum(tokens) // len(tokens))
     found = widened(interval(call, call.period_s), call.period_s, TOKEN)
     return found and (found.low_s / call.period_s, found.high_s / call.period_s)
-
-

@@ -25,7 +25,7 @@ class Request(NamedTuple):
 @dataclass(slots=True, eq=False)
 class Sequence:
     """A request on its way: ``computed`` of its tokens are in the cache, which has ``blocks`` of it; ``generated``
-    tokens have come out.
+    tokens have come out. ``since``: step from which on it decodes, -1 while it does not.
 
     Times in seconds: of the first step that computes it, of the first and of the last token so far. ``preempted``: how
     often it lost its blocks; ``again``: tokens that had to be computed once more, ``reused`` tokens that never had to.
@@ -36,7 +36,7 @@ class Sequence:
     computed: int = 0
     generated: int = 0
     blocks: int = 0
-    since: int = NEVER
+    since: int = -1
     begun_s: float = NEVER
     first_s: float = NEVER
     last_s: float = NEVER

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence as Many
+from collections.abc import Callable, Generator
+from collections.abc import Sequence as Many
 from dataclasses import dataclass
 
 import simpy

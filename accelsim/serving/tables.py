@@ -116,14 +116,22 @@ class Table:
         return self._known[place]
 
     def _between(self, low: Place, high: Place, place: Place) -> Values:
-        axes = [((a, 1.0),) if a == b else ((a, (b - x) / (b - a)), (b, (x - a) / (b - a))) for a, b, x in zip(low, high, place, strict=True)]  # fmt: skip
+        axes = [_ends(*each) for each in zip(low, high, place, strict=True)]
         total: list[float] = []
         for corner in product(*axes):
             share, found = 1.0, self._value(tuple([at for at, _ in corner])).values
             for _, each in corner:
                 share *= each
-            total = [before + share * each for before, each in zip(total, found, strict=True)] if total else [share * each for each in found]  # fmt: skip
+            total = [a + share * b for a, b in zip(total or [0.0] * len(found), found, strict=True)]
         return tuple(total)
+
+
+def _ends(low: int, high: int, at: int) -> tuple[tuple[int, float], ...]:
+    """Both ends of an edge with their shares at a place on it, one where they are the same."""
+    if low == high:
+        return ((low, 1.0),)
+    share = (at - low) / (high - low)
+    return (low, 1 - share), (high, share)
 
 
 def _moved(place: Place, other: Place, axis: int) -> Place:

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.serving.pieces import Call, Devices, Piece, attention, block, embedding, feed_forward, head, projections
+from accelsim.cluster.serving.pieces import (
+    Call,
+    Devices,
+    Piece,
+    attention,
+    block,
+    embedding,
+    feed_forward,
+    head,
+    projections,
+)
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.serving.schedulers.base import Batch
@@ -43,7 +53,7 @@ class StepTimes:
             parts.append(self._decode.at((batch.decoding, round(batch.context / batch.decoding))))
         sampled = batch.decoding + sum([each.computed + tokens == each.total for each, tokens in batch.chunks])
         if sampled:
-            parts.append(self._head.at((sampled,)))
+            parts.append(self._heads[bool(batch.chunks)].at((sampled,)))
         for more_s, more_J in parts:
             seconds, joules = seconds + more_s, joules + more_J
         return seconds, joules
@@ -51,11 +61,13 @@ class StepTimes:
     @cached_property
     def tables(self) -> dict[str, Table]:
         """Tables by what they are of."""
-        return {"products": self._rows, "prompts": self._prefill, "decoding": self._decode, "logits": self._head}
+        behind, alone = self._heads[True], self._heads[False]
+        logits = {"logits": alone, "logits of prompts": behind}
+        return {"products": self._rows, "prompts": self._prefill, "decoding": self._decode, **logits}
 
     def _dense(self, rows: int) -> Values:
-        """Everything but attention and the head. Kernels round rows up to tiles: rows are on the line between the ends of
-        their tile."""
+        """Everything but attention and the head. Kernels round rows up to tiles, so they lie on the line between the
+        ends of their tile."""
         tile = -(-rows // TILE)
         first_s, first_J, last_s, last_J = self._rows.at((tile,))
         share = (rows - (tile - 1) * TILE - 1) / (TILE - 1)
@@ -77,9 +89,13 @@ class StepTimes:
         return Table(lambda place: self._attended(place[0], 1, place[1]))
 
     @cached_property
-    def _head(self) -> Table:
-        """The logits, by sequences that get a token."""
-        return Table(lambda place: _whole(self._one(head, Call(self.model, place[0], 1, 0, self.plan.tp))))
+    def _heads(self) -> dict[bool, Table]:
+        """The logits, by sequences that get a token; True: behind prompts, of which only the last rows count."""
+
+        def table(seq: int) -> Table:
+            return Table(lambda place: _whole(self._one(head, Call(self.model, place[0], seq, 0, self.plan.tp))))
+
+        return {False: table(1), True: table(2)}
 
     def _products(self, rows: int) -> Values:
         call = Call(self.model, 1, rows, 0, self.plan.tp)

@@ -76,7 +76,7 @@ class Decoding:
         sequence.generated += steps
         sequence.computed += steps
         sequence.blocks = self._pool.of(sequence.computed)
-        sequence.since = int(NEVER)
+        sequence.since = -1
         self.count -= 1
         self.context -= sequence.computed
         self._filling[(self.now - sequence.computed) % self._pool.tokens] -= 1

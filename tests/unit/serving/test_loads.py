@@ -1,0 +1,77 @@
+"""Loads as texts: what is drawn, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accelsim.errors import UsageError
+from accelsim.serving.limits import read_limits
+from accelsim.serving.loads import drawn, read_lengths, read_load
+from accelsim.types import Array
+
+COUNT = 20_000
+
+
+def arrivals(load: str) -> Array:
+    return np.array([each.arrival_s for each in drawn(read_load(load), read_lengths("fixed:1,1"), COUNT, seed=0)])
+
+
+def dispersion(times: Array, width_s: float) -> float:
+    """Index of dispersion of counts: their variance by their mean, in windows."""
+    counts = np.histogram(times, np.arange(0, times[-1], width_s))[0]
+    return float(counts.var() / counts.mean())
+
+
+@pytest.mark.parametrize(
+    ("load", "low", "high"),
+    [("constant:8/s", 0.0, 0.05), ("poisson:8/s", 0.9, 1.1), ("gamma:8/s,cv=2", 2.5, 4.5), ("mmpp:8/s,burst=5", 5, 40)],
+)
+def test_arrivals_have_their_rate_and_their_bursts(load: str, low: float, high: float) -> None:
+    times = arrivals(load)
+    assert np.all(np.diff(times) >= 0)
+    assert COUNT / times[-1] == pytest.approx(8, rel=0.1)
+    assert low <= dispersion(times, 2.0) <= high
+
+
+@pytest.mark.parametrize("lengths", ["fixed:100,40", "uniform:100,40,cv=0.2", "lognormal:100,40,cv=0.5"])
+def test_lengths_have_their_means_and_spread(lengths: str) -> None:
+    requests = list(drawn(read_load("closed:2"), read_lengths(lengths), COUNT, seed=0))
+    prompts, outputs = (np.array([getattr(each, name) for each in requests]) for name in ("prompt", "output"))
+    cv = float(lengths.partition("cv=")[2] or 0)
+    for values, mean in ((prompts, 100), (outputs, 40)):
+        assert values.mean() == pytest.approx(mean, rel=0.02)
+        assert values.std() / values.mean() == pytest.approx(cv, abs=0.02)
+
+
+def test_other_lengths_leave_arrivals_as_they_are() -> None:
+    load = read_load("poisson:8/s")
+    one, other = (list(drawn(load, read_lengths(text), 50, seed=1)) for text in ("fixed:9,9", "lognormal:99,9"))
+    assert [each.arrival_s for each in one] == [each.arrival_s for each in other]
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "told"),
+    [
+        (read_load, "poisso:8/s", "did you mean 'poisson'?"),
+        (read_load, "poisson:0/s", "requests per second"),
+        (read_load, "gamma:8/s", "no cv"),
+        (read_load, "poisson:8/s,cv=3", "'cv=3'"),
+        (read_load, "closed:3.5", "a number of clients"),
+        (read_load, "closed:3,think=1", "a time with its unit"),
+        (read_lengths, "lognormal:8", "means of prompts and outputs"),
+        (read_lengths, "normal:8,8", "did you mean 'lognormal'?"),
+        (read_lengths, "uniform:8,8,cv=x", "such as cv=0.5"),
+    ],
+)
+def test_wrong_texts_are_refused(read: object, text: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(text)  # type: ignore[operator]
+    assert told in str(caught.value)
+
+
+def test_all_wrong_limits_are_told_at_once() -> None:
+    assert read_limits(["ttft=500ms, tpot=40ms"]) == {"ttft": 0.5, "tpot": 0.04}
+    with pytest.raises(UsageError) as caught:
+        read_limits(["tff=5ms,e2e=5"])
+    assert len(caught.value.problems) == 2
