@@ -28,6 +28,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "quantize": ("digits-mlp", "--weights", "random:0", "--out", "q.onnx"),
     "accuracy": ("digits-mlp", "--on", "edu-mixed", "--dtypes", "int8", "--steps", "1"),
     "train": ("digits-mlp", "--steps", "1"), "chips": (), "clusters": ("4x-edu",), "models": (), "memories": (), "prices": (),
+    "serve": ("llama?layers=2,hidden=64", "--on", "t4", "--requests", "3", "--lengths", "fixed:8,2"),
     "rent-or-buy": ("mlp?hidden=16", "--on", "edu-4x4", "--price", "100 USD"), "sweep": ("SWEEP",),
     "choose": ("gemm?M=8,N=12,K=16", "--on", "t4,l4", "--batch", "1", "--objective", "latency"),
     "spec show": ("edu-4x4",), "spec tree": ("edu-4x4",), "spec check": ("edu-4x4",), "spec schema": ("links",),
