@@ -53,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Served:
-    """What came of a question: the service with step times as predicted; the ``ends``, where all steps take as long as
+    """Outcome of a question: the service with step times as predicted; the ``ends``, where all steps take as long as
     at the ends of the interval of a step (None without one); ``blocks`` of keys and values of a replica, and bytes of
     one; ``static_W`` of all replicas."""
 

@@ -19,7 +19,7 @@ CLOSED = "closed"
 
 
 class Load(NamedTuple):
-    """How requests come: a process of arrivals at a rate (per second) with its parameters; or, in a closed loop,
+    """Arrivals of requests: a process of arrivals at a rate (per second) with its parameters; or, in a closed loop,
     ``clients`` that think for a time (s) before they ask again."""
 
     process: str

@@ -56,7 +56,7 @@ class Table:
 
     @property
     def error(self) -> float:
-        """How far the middle of a cell is from its corners, at most (a share)."""
+        """Largest distance between the middle of a cell and its corners (a share)."""
         cells, worst = [*self._cells.values()], 0.0
         for cell in cells:
             cells += cell.halves
@@ -99,13 +99,13 @@ class Table:
         return cell
 
     def _bend(self, low: Place, high: Place, axis: int) -> float:
-        """How far the middles of two edges of a cell along an axis are from their lines, at most."""
+        """Return how far the middles of two edges along an axis are from their lines, at most."""
         ends = ((low, _moved(low, high, axis)), (_moved(high, low, axis), high))
         half = (low[axis] + high[axis]) // 2
         return max(self._off(a, b, (*a[:axis], half, *a[axis + 1 :])) for a, b in ends)
 
     def _off(self, low: Place, high: Place, place: Place) -> float:
-        """How far the values at a place are from those between corners, as a share of the wholes, at most."""
+        """Return how far the values at a place are from those between corners, as a share of the wholes, at most."""
         values, wholes = self._value(place)
         between = self._between(low, high, place)
         return max(abs(a - b) / c for a, b, c in zip(between, values, wholes, strict=True) if c)

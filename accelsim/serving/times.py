@@ -80,12 +80,12 @@ class StepTimes:
 
     @cached_property
     def _prefill(self) -> Table:
-        """What attention of a part of a prompt adds, by its tokens and those before it."""
+        """Attention's part for a piece of a prompt, by its tokens and those before it."""
         return Table(lambda place: self._attended(1, *place))
 
     @cached_property
     def _decode(self) -> Table:
-        """What attention adds of sequences that decode, by their number and mean tokens before."""
+        """Attention's part for sequences that decode, by their number and mean tokens before."""
         return Table(lambda place: self._attended(place[0], 1, place[1]))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What every scheduler of a language model shares: the work of a step, and sequences that decode."""
+"""Parts that all schedulers of language models share: the work of a step, sequences that decode."""
 
 from __future__ import annotations
 

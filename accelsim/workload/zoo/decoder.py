@@ -184,7 +184,7 @@ class Decoder:
         return self._project(joined, self.params["hidden"], f"{name}.out"), k, v
 
     def projections(self, x: str, attended: str, name: str) -> tuple[str, str, str, str]:
-        """What attention is without its scores: the projection of what is ``attended``, then queries, keys, values."""
+        """Write attention without its scores: the projection of what is ``attended``, then queries, keys, values."""
         return self._project(attended, self.params["hidden"], f"{name}.out"), *self._projected(x, name)
 
     def _projected(self, x: str, name: str) -> tuple[str, str, str]:
