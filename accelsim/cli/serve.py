@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import Number, option, progress, set_option
+from accelsim.cli.common import FILE, Number, option, progress, set_option
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
@@ -30,6 +30,8 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
         "clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
 @option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or lognormal.",
         "lognormal:1024,256", metavar="NAME:P,N[,cv=X]")  # fmt: skip
+@option("--trace", "Requests of a CSV file, in place of load and lengths: arrival_s, prompt, output.",
+        type=FILE)  # fmt: skip
 @option("--requests", "Requests in all.", 1000, least=1)
 @option("--seed", "Seed of arrivals and lengths.", 0, least=0)
 @option("--plan", "How the devices of a replica share the model: tp=N.", "", metavar="PLAN")

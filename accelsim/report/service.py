@@ -74,6 +74,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     return {
         "tool": "accelsim", "tool_version": tool_version(), "model": found.model.name, "on": question.on,
         "dtype": found.devices.dtype, "plan": str(found.times.plan), "replicas": question.replicas,
+        "trace": None if question.trace is None else str(question.trace),
         "load": question.load, "lengths": question.lengths, "seed": question.seed,
         "requests": len(service.sequences), "span_s": span, "requests_per_s": len(service.sequences) / span,
         "prompt_tokens": sum(each.request.prompt for each in service.sequences), "output_tokens": out,
@@ -143,12 +144,17 @@ def _summary(found: Served) -> list[tuple[str, object]]:
     many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
     return [
         ("on", f"{count_of(found.question.replicas, 'replica')}, {many} each, {found.devices.dtype}"),
-        ("load", f"{found.question.load}, {found.question.lengths} tokens"),
+        ("load", _load(found)),
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
         ("keys and values", f"{found.blocks:,} blocks of {TOKENS} tokens a replica"),
         ("steps", f"{figures['steps']:,}, from {sum(figures['steps_simulated'].values()):,} simulated parts"),
     ]
+
+
+def _load(found: Served) -> str:
+    question = found.question
+    return f"{question.load}, {question.lengths} tokens" if question.trace is None else f"trace {question.trace.name}"
 
 
 def _notes(found: Served) -> Iterator[str]:
@@ -180,7 +186,7 @@ def _over_time(found: Served) -> Picture:
 
 
 def _title(found: Served) -> str:
-    return f"{found.model.name} on {found.question.on}, {found.question.load}"
+    return f"{found.model.name} on {found.question.on}, {_load(found)}"
 
 
 def _distributions(found: Served, limits: Mapping[str, float]) -> Picture:

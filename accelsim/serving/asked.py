@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import floor
+from pathlib import Path
 
-from accelsim.account.energy import left_W, static_power_W
+from accelsim.account.energy import static_power_W
 from accelsim.account.interval import TOKEN
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.serving.pieces import Devices, serving_library
@@ -24,6 +26,8 @@ from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.vllm import Vllm
 from accelsim.serving.service import ROUTERS, Service, simulate
 from accelsim.serving.times import StepTimes
+from accelsim.serving.traces import read_trace
+from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_devices
 from accelsim.workload.sources.load import split_parameters
 from accelsim.workload.zoo import ZOO
@@ -34,7 +38,8 @@ UTILISATION = 0.9
 
 @dataclass(frozen=True)
 class Question:
-    """A question. ``plan``: of one replica; ``scheduler``: settings of vLLM's (``Vllm``) that differ from its own."""
+    """A question. ``trace``: a file with requests, in place of a load; ``plan``: of one replica; ``scheduler``:
+    settings of vLLM's (``Vllm``) that differ from its own."""
 
     model: str
     on: str
@@ -48,6 +53,7 @@ class Question:
     scheduler: Mapping[str, float] = field(default_factory=dict)
     setting: Setting = PLAIN
     overrides: tuple[str, ...] = ()
+    trace: Path | None = None
     memory: float = UTILISATION
 
 
@@ -71,19 +77,43 @@ class Served:
 
 def served(question: Question) -> Served:
     """Simulate a service. Raises UsageError, SpecError and OutOfMemory."""
+    load, requests, model, plan, spec = _read(question)
+    fleet = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
+    devices = Devices(fleet, fleet.setting)
+    UsageError.raise_for(problems(model, fleet, plan, Asked(1, 1, 1)))
+    times, layout = StepTimes(model, devices, plan), Layout(model, plan, 1)
+    blocks, block_B = blocks_of(devices, layout, int(question.scheduler.get("budget", 8192)), question.memory)
+    _check(requests, blocks, model, question)
+
+    def run(factor: float) -> Service:
+        """The service if all steps take so many times as long."""
+        pools = [Pool(blocks) for _ in range(question.replicas)]
+        schedulers = [Vllm(pool, **question.scheduler) for pool in pools]  # type: ignore[arg-type]
+        route = ROUTERS[question.router]()
+        return simulate(requests, schedulers, partial(times.drawn, factor), route, load.clients, load.think_s)
+
+    found = run(1.0)
+    factors = _factors(found, devices, layout)
+    ends = None if factors is None else (run(factors[0]), run(factors[1]))
+    watts = question.replicas * plan.tp * sum(static_power_W(fleet.chips[0]).values())
+    return Served(question, model, devices, times, load, found, ends, blocks, block_B, watts)
+
+
+def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, ClusterSpec]:
+    """Read all texts of a question. Raises UsageError and SpecError with all problems."""
     gather = Gather()
+    recorded = None
     with gather.also():
         load = read_load(question.load)
     with gather.also():
         lengths = read_lengths(question.lengths)
+    if question.trace is not None:
+        with gather.also():
+            recorded = read_trace(question.trace)
     with gather.also():
         known("router", question.router, ROUTERS)
     with gather.also():
-        model = transformer_of(question.model)
-        if model is None:
-            decoders = [name for name, entry in ZOO.items() if entry.generates]
-            near = nearest(split_parameters(question.model)[0], decoders)
-            raise UsageError(f"{question.model} does not generate tokens", "", "a decoder, such as llama3-8b", near)
+        model = _decoder(question.model)
     with gather.also():
         plan = parse_plan(question.plan) if question.plan else Plan()
         if plan.pp > 1 or plan.dp > 1:
@@ -91,32 +121,20 @@ def served(question: Question) -> Served:
     with gather.also():
         spec = load_devices(question.on, question.overrides)
     gather.done()
-    assert model is not None
-    fleet = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
-    devices = Devices(fleet, fleet.setting)
-    UsageError.raise_for(problems(model, fleet, plan, Asked(1, 1, 1)))
-    requests = list(drawn(load, lengths, question.requests, question.seed))
-    times, layout = StepTimes(model, devices, plan), Layout(model, plan, 1)
-    budget = int(question.scheduler.get("budget", 8192))
-    blocks, block_B = blocks_of(devices, layout, budget, question.memory)
-    _check(requests, blocks, model, question)
+    if recorded is not None:
+        last_s = recorded[-1].arrival_s
+        return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, model, plan, spec
+    return load, list(drawn(load, lengths, question.requests, question.seed)), model, plan, spec
 
-    def run(factor: float) -> Service:
-        watts = plan.tp * left_W(fleet.chips[0])
 
-        def cost(batch: object) -> tuple[float, float]:
-            seconds, joules = times.cost(batch)  # type: ignore[arg-type]
-            return factor * seconds, min(joules, watts * factor * seconds)
-
-        pools = [Pool(blocks) for _ in range(question.replicas)]
-        schedulers = [Vllm(pool, **question.scheduler) for pool in pools]  # type: ignore[arg-type]
-        return simulate(requests, schedulers, cost, ROUTERS[question.router](), load.clients, load.think_s)
-
-    found = run(1.0)
-    factors = _factors(found, devices, layout)
-    ends = None if factors is None else (run(factors[0]), run(factors[1]))
-    watts = question.replicas * plan.tp * sum(static_power_W(fleet.chips[0]).values())
-    return Served(question, model, devices, times, load, found, ends, blocks, block_B, watts)
+def _decoder(text: str) -> Transformer:
+    """Return the decoder of a text. Raises UsageError with the nearest one."""
+    found = transformer_of(text)
+    if found is None:
+        decoders = [name for name, entry in ZOO.items() if entry.generates]
+        near = nearest(split_parameters(text)[0], decoders)
+        raise UsageError(f"{text} does not generate tokens", "", "a decoder, such as llama3-8b", near)
+    return found
 
 
 def blocks_of(devices: Devices, layout: Layout, budget: int, share: float) -> tuple[int, int]:

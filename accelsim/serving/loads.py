@@ -50,6 +50,8 @@ def _lognormal(random: Generator, count: int, mean: float, cv: float) -> Array:
     return random.lognormal(np.log(mean) - spread / 2, np.sqrt(spread), count)
 
 
+Spread = tuple[str, float, float, float]
+"""A distribution by name, the means of prompts and of outputs, tokens, and their coefficient of variation."""
 LENGTHS: dict[str, Lengths] = {
     "fixed": Lengths("all equally long", _fixed),
     "uniform": Lengths("between mean (1 - 1.73 cv) and mean (1 + 1.73 cv)", _uniform),
@@ -86,9 +88,8 @@ def read_load(text: str) -> Load:
     return Load(name, rate, usual | own)
 
 
-def read_lengths(text: str) -> tuple[str, float, float, float]:
-    """Return a distribution of lengths by name, the means of prompts and of outputs, and the coefficient of variation.
-    Raises UsageError."""
+def read_lengths(text: str) -> Spread:
+    """Return a distribution of lengths: 'lognormal:1024,256,cv=0.5'. Raises UsageError."""
     name, _, rest = text.partition(":")
     parts = [part.strip() for part in rest.split(",")]
     if name not in LENGTHS:
@@ -123,7 +124,7 @@ def _number(text: str, where: str, expected: str, whole: bool = False) -> float:
     return value
 
 
-def drawn(load: Load, lengths: tuple[str, float, float, float], count: int, seed: int) -> Iterator[Request]:
+def drawn(load: Load, lengths: Spread, count: int, seed: int) -> Iterator[Request]:
     """Yield requests of a load; arrivals, prompts and outputs are drawn by themselves, so that one can change and the
     others stay."""
     name, prompt, output, cv = lengths

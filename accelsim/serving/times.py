@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.pieces import (
     Call,
@@ -44,6 +45,15 @@ class StepTimes:
     def seconds(self, batch: Batch) -> float:
         """Return the time of a step, s."""
         return self.cost(batch)[0]
+
+    def drawn(self, factor: float, batch: Batch) -> Values:
+        """Return time and energy of a step that takes ``factor`` times as long; a board draws no more than it may."""
+        seconds, joules = self.cost(batch)
+        return factor * seconds, min(joules, self._most_W * factor * seconds)
+
+    @cached_property
+    def _most_W(self) -> float:
+        return self.plan.tp * left_W(self.devices.fleet.chips[0])
 
     def cost(self, batch: Batch) -> Values:
         """Return time (s) and energy (J, without static power) of a step."""

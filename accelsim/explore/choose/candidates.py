@@ -237,7 +237,8 @@ def _sizes(question: Question) -> Transformer:
 
 
 def _trainings(question: Question, place: Place, dtype: str, found: Sequence[Offer]) -> Iterator[Candidate]:
-    """Whole nodes, tensor parallelism in a node and the fewest stages in which the state fits, else replicas."""
+    """Whole nodes; tensor parallelism in a node up to the least that needs no stages, the fewest stages in which the
+    state fits, else replicas."""
     batch = question.batch or SEQUENCES
     options = {"train": True, "dtype": dtype, "batch": batch}
     options |= {"tokens": question.tokens} if question.tokens else {}
@@ -277,6 +278,8 @@ def _plans(question: Question, place: Place, count: int, batch: int) -> Iterator
             if rest or not dp or batch % dp or sizes.layers % pp or sizes.heads % tp or not fits:
                 continue
             yield f"dp={dp},tp={tp},pp={pp}"
+            if pp == 1:  # more devices for a model that fits only cost messages
+                return
             break
 
 

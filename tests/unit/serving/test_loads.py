@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
 from accelsim.serving.limits import read_limits
 from accelsim.serving.loads import drawn, read_lengths, read_load
+from accelsim.serving.requests import Request
+from accelsim.serving.traces import read_trace
 from accelsim.types import Array
 
 COUNT = 20_000
@@ -75,3 +79,37 @@ def test_all_wrong_limits_are_told_at_once() -> None:
     with pytest.raises(UsageError) as caught:
         read_limits(["tff=5ms,e2e=5"])
     assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "arrival_s,prompt,output\n3.5,10,2\n4,20,1\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,10,2\n2023-11-16 18:15:47.1805900,20,1\n",
+    ],
+)
+def test_traces_begin_at_zero(tmp_path: Path, text: str) -> None:
+    (path := tmp_path / "trace.csv").write_text(text, encoding="utf-8")
+    first, second = read_trace(path)
+    assert first == Request(0.0, 10, 2)
+    assert second.arrival_s == pytest.approx(0.5, abs=1e-6)
+    assert second[1:3] == (20, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("arrival_s,prompt\n1,2\n", ["trace.csv:1: no column output"]),
+        ("arrival_s,prompt,output\n", ["no requests"]),
+        (
+            "arrival_s,prompt,output\n2,1,1\n1,1,1\n3,0,1\nx,1,1\n",
+            ["trace.csv:3: arrival_s 1", "trace.csv:4: 3, 0, 1", "trace.csv:5"],
+        ),
+    ],
+)
+def test_wrong_traces_are_told_line_by_line(tmp_path: Path, text: str, told: list[str]) -> None:
+    (path := tmp_path / "trace.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_trace(path)
+    assert len(caught.value.problems) == len(told)
+    assert all(each in str(caught.value) for each in told)
