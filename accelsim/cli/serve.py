@@ -13,9 +13,9 @@ from accelsim.report.answer import Answer
 
 
 def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
-    from accelsim.serving.limits import read_limits
+    from accelsim.limits import read_limits
 
-    return read_limits(texts)
+    return read_limits(texts, {"ttft": "s", "tpot": "s", "e2e": "s"})
 
 
 @answers(

@@ -42,11 +42,11 @@ def sweep(
 
     Each result is kept as it comes: a sweep that was stopped goes on where it was, and no point is run twice.
     """
-    from accelsim.explore.limits import read_limits
     from accelsim.explore.sweep.fronts import UNITS
     from accelsim.explore.sweep.pricing import pricing
     from accelsim.explore.sweep.store import Store
     from accelsim.explore.sweep.study import check_objectives, check_size, read_study, read_sweep, run_sweep
+    from accelsim.limits import read_limits
     from accelsim.report import sweep as report
 
     kept, reads = {}, file.suffix not in (".yaml", ".yml")

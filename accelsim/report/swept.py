@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from accelsim.explore.limits import read_limits
 from accelsim.explore.sweep.fronts import UNITS
 from accelsim.explore.sweep.store import Store
 from accelsim.explore.sweep.study import check_size, read_study, read_sweep, run_sweep
+from accelsim.limits import read_limits
 from accelsim.report.answer import Answer
 from accelsim.report.sweep import sweep as reported
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from accelsim.errors import AccelsimError, Gather, UsageError
 from accelsim.explore.choose.candidates import EVERY, offered, places
-from accelsim.explore.choose.question import Question, read_limits
+from accelsim.explore.choose.question import UNITS, Question
 from accelsim.formats import table
+from accelsim.limits import read_limits
 from accelsim.spec.yaml.instances import Offer
 
 
@@ -30,7 +31,7 @@ def checked(question: Question) -> list[Offer]:
 def with_limits(question: Question, texts: Sequence[str]) -> Question:
     """Return a question with limits ('latency=10ms'). Raises UsageError with what is wrong with them and the rest."""
     try:
-        return replace(question, limits=read_limits(texts))
+        return replace(question, limits=read_limits(texts, UNITS))
     except UsageError as error:
         problems = list(error.problems)
     try:

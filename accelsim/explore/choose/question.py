@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from accelsim import units
-from accelsim.errors import Gather, Problem, UsageError, nearest
+from accelsim.errors import Gather, UsageError, nearest
 from accelsim.spec.instance import Term
 from accelsim.workload.sources.load import check_there, generation_of
 
@@ -36,6 +35,8 @@ MEASURES = {
     "accuracy": Measure("accuracy", "%", True, RUN),
 }
 """Figures by the names that limits and objectives have."""
+UNITS = {name: measure.unit for name, measure in MEASURES.items()}
+"""Names of limits -> their units."""
 OBJECTIVES = ("cost", "latency", "throughput", "energy")
 NO_DATA = {"area": "most chips on offer state no area; 'accelsim sweep' has it for chips that do"}
 """Objectives that are asked for and have no figures here."""
@@ -114,47 +115,3 @@ def _decodes(model: str) -> bool:
 def _hint(name: str, known: Sequence[str]) -> str:
     near = nearest(name, known)
     return f"; did you mean {near!r}?" if near else ""
-
-
-def read_limits(texts: Sequence[str]) -> dict[str, float]:
-    """Return limits by name: 'latency=10ms,cost=0.01' -> {'latency': 0.01, 'cost': 0.01}.
-
-    Times need a unit; costs are USD, days are days, rates are per second, a loss of accuracy is '-1%'. Raises
-    UsageError with all problems.
-    """
-    found: dict[str, float] = {}
-    problems = []
-    for text in (part for each in texts for part in each.split(",") if part.strip()):
-        name, _, value = (part.strip() for part in text.partition("="))
-        if name not in MEASURES:
-            known = f"one of {', '.join(MEASURES)}"
-            problems.append(Problem(f"no limit {name!r}", "--limit", known, nearest(name, MEASURES)))
-            continue
-        try:
-            found[name] = _value(value, MEASURES[name].unit)
-        except ValueError:
-            problems.append(Problem(f"{text!r}", "--limit", EXPECTED[MEASURES[name].unit]))
-    if problems:
-        raise UsageError(problems)
-    return found
-
-
-EXPECTED = {
-    "s": "a time with its unit, such as latency=10ms", "J": "an energy with its unit, such as energy=0.1J",
-    "W": "a power with its unit, such as power=75W", "USD": "USD above 0, such as cost=0.01",
-    "/s": "a number per second above 0, such as throughput=1000", "d": "days above 0, such as days=30",
-    "%": "what may be lost, such as accuracy=-1%",
-}  # fmt: skip
-"""Unit of a measure -> what its limit looks like."""
-
-
-def _value(text: str, unit: str) -> float:
-    if unit == "%":
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        if not -1 < share <= 0:
-            raise ValueError
-        return share
-    value = units.parse(text, unit) if unit in ("s", "J", "W") else float(text.removesuffix(unit))
-    if not 0 < value < float("inf"):
-        raise ValueError
-    return float(value)

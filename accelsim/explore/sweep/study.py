@@ -13,7 +13,6 @@ import numpy as np
 
 from accelsim.account.price import DAY_S
 from accelsim.errors import Gather, Problem, SpecError, UsageError, nearest
-from accelsim.explore.limits import read_limits
 from accelsim.explore.sweep import work
 from accelsim.explore.sweep.designs import DESIGNS, METHODS, sensitivities
 from accelsim.explore.sweep.fronts import OBJECTIVES, UNITS, Effect, Objective, effects, knee, on_front
@@ -22,6 +21,7 @@ from accelsim.explore.sweep.pricing import pricing
 from accelsim.explore.sweep.search import search
 from accelsim.explore.sweep.space import MANY, Sweep, asked_of, axes_of, is_search, listed, points_of, size_of
 from accelsim.explore.sweep.store import Member, Store
+from accelsim.limits import read_limits
 from accelsim.spec.yaml.clusters import is_cluster
 from accelsim.spec.yaml.instances import INSTANCE, load_providers, named
 from accelsim.spec.yaml.where import resolve

@@ -20,9 +20,10 @@ from accelsim.explore.choose.candidates import enumerate_all, offered, spec_of
 from accelsim.explore.choose.checks import with_limits
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
-from accelsim.explore.choose.question import Question, read_limits
+from accelsim.explore.choose.question import UNITS, Question
 from accelsim.explore.choose.search import AIMS, Searched, search
 from accelsim.explore.sweep.store import Store
+from accelsim.limits import read_limits
 from accelsim.report.choose import answer, sentences
 from accelsim.spec.yaml import where
 
@@ -71,7 +72,7 @@ def test_bounds_drop_no_winner_of_decoders(question: Question, store: Store) -> 
 
 
 def test_bounds_drop_no_winner_of_a_real_question(store: Store) -> None:
-    loses_nothing(Question("resnet50", read_limits(["latency=5ms"]), on=("t4", "l4")), store)
+    loses_nothing(Question("resnet50", read_limits(["latency=5ms"], UNITS), on=("t4", "l4")), store)
 
 
 @pytest.mark.parametrize("question", [Question("resnet50", on=("t4",)), replace(SERVED, limits={}, on=("t4",))])
@@ -251,11 +252,11 @@ def test_all_problems_of_a_question_are_told_at_once() -> None:
 
 
 def test_limits_are_read_with_their_units() -> None:
-    assert read_limits(["latency=10ms,cost=0.5 USD", "days=30d", "accuracy=-1%", "throughput=100/s"]) == {
+    assert read_limits(["latency=10ms,cost=0.5 USD", "days=30d", "accuracy=-1%", "throughput=100/s"], UNITS) == {
         "latency": 0.01, "cost": 0.5, "days": 30.0, "accuracy": -0.01, "throughput": 100.0,
     }  # fmt: skip
     with pytest.raises(UsageError) as caught:
-        read_limits(["latency=10", "latencie=1ms", "days=-3", "accuracy=5%"])
+        read_limits(["latency=10", "latencie=1ms", "days=-3", "accuracy=5%"], UNITS)
     assert len(caught.value.problems) == 4
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.explore.choose import question
-from accelsim.explore.limits import EXPECTED, read_limits
+from accelsim.explore.choose.question import UNITS as OF_CHOICES
 from accelsim.explore.sweep.fronts import UNITS
+from accelsim.limits import EXPECTED, read_limits
 from accelsim.units import parse
 
 
@@ -30,14 +30,23 @@ def test_wrong_limits_are_told_in_the_words_of_both_commands(text: str) -> None:
     with pytest.raises(UsageError) as ours:
         read_limits([text, "power=2W"], UNITS)
     with pytest.raises(UsageError) as theirs:
-        question.read_limits([text, "power=2W"])
+        read_limits([text, "power=2W"], OF_CHOICES)
     (mine,), (other,) = ours.value.problems, theirs.value.problems
     assert (mine.what, mine.where, mine.nearest) == (other.what, other.where, other.nearest)
     assert mine.expected == other.expected or mine.what.startswith("no limit")  # of the names that each has
 
 
+def test_a_loss_is_a_share_of_at_most_nothing() -> None:
+    assert (
+        read_limits(["accuracy=-1%"], OF_CHOICES) == read_limits(["accuracy=-0.01"], OF_CHOICES) == {"accuracy": -0.01}
+    )
+    for text in ("accuracy=1%", "accuracy=-100%", "accuracy=", "accuracy=x"):
+        with pytest.raises(UsageError, match="what may be lost"):
+            read_limits([text], OF_CHOICES)
+
+
 def test_every_limit_has_its_words_and_all_that_is_wrong_is_told() -> None:
-    assert set(UNITS.values()) == EXPECTED.keys()
+    assert {*UNITS.values(), *OF_CHOICES.values()} == EXPECTED.keys()
     with pytest.raises(UsageError) as caught:
         read_limits(["latency=-1ms,energy=0J", "throughput=inf", "cots=1", "power=1W,power=2W"], UNITS, "limits")
     assert [each.where for each in caught.value.problems] == ["limits"] * 5

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.serving.limits import read_limits
 from accelsim.serving.loads import drawn, read_lengths, read_load
 from accelsim.serving.requests import Request
 from accelsim.serving.traces import read_trace
@@ -72,13 +71,6 @@ def test_wrong_texts_are_refused(read: object, text: str, told: str) -> None:
     with pytest.raises(UsageError) as caught:
         read(text)  # type: ignore[operator]
     assert told in str(caught.value)
-
-
-def test_all_wrong_limits_are_told_at_once() -> None:
-    assert read_limits(["ttft=500ms, tpot=40ms"]) == {"ttft": 0.5, "tpot": 0.04}
-    with pytest.raises(UsageError) as caught:
-        read_limits(["tff=5ms,e2e=5"])
-    assert len(caught.value.problems) == 2
 
 
 @pytest.mark.parametrize(

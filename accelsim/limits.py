@@ -12,6 +12,7 @@ EXPECTED = {
     "W": "a power with its unit, such as power=75W", "m²": "an area with its unit, such as area=10mm2",
     "USD": "USD above 0, such as cost=0.01", "USD/h": "USD per hour above 0, such as hour=2.5",
     "/s": "a number per second above 0, such as throughput=1000", "d": "days above 0, such as days=30",
+    "%": "what may be lost, such as accuracy=-1%",
 }  # fmt: skip
 """Unit of a figure -> what its limit looks like."""
 STATED = ("s", "J", "W", "m²")
@@ -21,8 +22,8 @@ STATED = ("s", "J", "W", "m²")
 def read_limits(texts: Sequence[str], known: Mapping[str, str], place: str = "--limit") -> dict[str, float]:
     """Return limits by name: 'latency=10ms,cost=0.01' -> {'latency': 0.01, 'cost': 0.01}.
 
-    ``known``: names that a limit may have -> their units. ``place``: option or key that errors name. Raises UsageError
-    with all problems.
+    A loss, '-1%', is a share of at most 0. ``known``: names that a limit may have -> their units. ``place``: option or
+    key that errors name. Raises UsageError with all problems.
     """
     found: dict[str, float] = {}
     problems = []
@@ -42,6 +43,11 @@ def read_limits(texts: Sequence[str], known: Mapping[str, str], place: str = "--
 
 
 def _value(text: str, unit: str) -> float:
+    if unit == "%":
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        if not -1 < share <= 0:
+            raise ValueError
+        return share
     value = units.parse(text, unit) if unit in STATED else float(text.removesuffix(unit))
     if not 0 < value < float("inf"):
         raise ValueError
