@@ -68,6 +68,7 @@ SECTIONS = {
         "compare",
         "report",
         "batching",
+        "serve",
         "choose",
         "sweep",
         "study",

@@ -122,6 +122,12 @@ def write_file(path: str | Path, make: Make) -> Path:
     return target
 
 
+def create(path: Path, whole: bytes) -> None:
+    """Make a file where there is none; one that is there stays as it is. Raises OSError."""
+    with suppress(FileExistsError), path.open("xb") as file:
+        file.write(whole)
+
+
 def write_folder(folder: str | Path, makers: Mapping[str, Make | None]) -> list[Path]:
     """Write files (name, which may hold a subdirectory -> maker) into ``folder``; returns their paths.
 

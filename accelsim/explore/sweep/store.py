@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from accelsim.errors import UsageError
 from accelsim.explore.sweep.point import Known, Outcome, Point
-from accelsim.files import check_file
+from accelsim.files import check_file, create
 from accelsim.files.reading import is_file, is_folder
 
 OURS = 0x41434350
@@ -72,8 +72,7 @@ def _make(path: Path) -> None:
         db.executescript(TABLES)
         content = db.serialize()
     try:
-        with suppress(FileExistsError), path.open("xb") as file:
-            file.write(content)
+        create(path, content)
     except OSError as error:
         raise UsageError(f"cannot be made: {error.strerror}", str(path), "a folder that can be written") from None
     until_s = monotonic() + FILLING_S
