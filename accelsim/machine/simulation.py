@@ -17,6 +17,7 @@ from accelsim.machine.check import check
 from accelsim.machine.contents import Agenda, Contents
 from accelsim.machine.context import Context, Progress
 from accelsim.machine.exchange import Exchange
+from accelsim.machine.hazards import sound
 from accelsim.machine.memory_models import DEFAULT, check_model, memories
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.run import Run
@@ -152,11 +153,7 @@ class _Device:
 
     def settle(self) -> None:
         """Check what the commands read, where no values depend on it. Raises HazardError."""
-        if not self._quiet:
-            return
-        from accelsim.machine.hazards import sound
-
-        if not sound(self.program, self.context.agenda.entries):
+        if self._quiet and not sound(self.program, self.context.agenda.entries):
             self.context.agenda.play()
 
     def gather(self) -> Run:
