@@ -28,8 +28,8 @@ PLACES = 800
 
 def answer(found: Served, limits: Mapping[str, float]) -> Answer:
     """Report a service. ``limits``: s, by names of latencies."""
-    rows, told = _rows(found), [*sentences(found, limits)]
-    figures = facts(found, limits) | {"latencies": rows, "sentences": told}
+    rows, figures = _rows(found), facts(found, limits)
+    told = [*sentences(found, figures)]
     fields = [Field("text", "latency")]
     fields += [Field("", name, partial(_cell, name), True) for name in COLUMNS]
     legend = "In brackets: what they are if all steps take as little or as long as the model may be off (90 %)"
@@ -38,11 +38,13 @@ def answer(found: Served, limits: Mapping[str, float]) -> Answer:
         "",
         Table(fields, rows, legend=legend if found.ends else "Steps on this chip have no interval"),
         "",
-        block("service", _summary(found)),
+        block("service", _summary(found, figures)),
         *notes(_notes(found)),
     ]
     pictures = {"service": partial(_over_time, found), "latencies": partial(_distributions, found, limits)}
-    return Answer(figures, shown, rows, pictures, ("service.json", "latencies.csv"))
+    return Answer(
+        figures | {"latencies": rows, "sentences": told}, shown, rows, pictures, ("service.json", "latencies.csv")
+    )
 
 
 def _rows(found: Served) -> list[Facts]:
@@ -81,7 +83,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "output_tokens_per_s": out / span, "energy_J": joules, "energy_per_output_token_J": joules / out,
         "busy": sum(sum(steps.seconds) for steps in service.steps) / span / question.replicas,
         "blocks": found.blocks, "block_tokens": TOKENS, "block_B": found.block_B,
-        "most_blocks_held": max(max(steps.held) for steps in service.steps),
+        "most_blocks_held": max(max(steps.held, default=0) for steps in service.steps),
         "preemptions": sum(each.preempted for each in service.sequences),
         "tokens_computed_again": sum(each.again for each in service.sequences),
         "mean_decoding": _mean_decoding(service), "steps": sum(len(steps.end_s) for steps in service.steps),
@@ -102,9 +104,9 @@ def _mean_decoding(service: Service) -> float:
     return float(np.average(np.concatenate([np.array(steps.decoding) for steps in service.steps]), weights=seconds))
 
 
-def sentences(found: Served, limits: Mapping[str, float]) -> Iterator[str]:
-    """Yield what a user should know first."""
-    service, figures = found.service, facts(found, limits)
+def sentences(found: Served, figures: Facts) -> Iterator[str]:
+    """Yield what a user should know first. ``figures``: facts of the service."""
+    service, limits = found.service, figures["limits_s"]
     grows, load = figures["queue_grows_per_s"], found.load
     served = f"{count_of(len(service.sequences), 'request')} in {si(figures['span_s'], 's')}"
     if grows is not None and grows > GROWS * load.rate:
@@ -137,8 +139,7 @@ def _limits_text(limits: Mapping[str, float]) -> str:
     return " and ".join(f"{name} <= {si(limit, 's')}" for name, limit in limits.items())
 
 
-def _summary(found: Served) -> list[tuple[str, object]]:
-    figures = facts(found, {})
+def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
     rate = [figures["output_tokens"] / _span_s(each) for each in found.ends or ()]
     ends, tp = (min(rate), max(rate)) if rate else None, found.times.plan.tp
     many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
@@ -164,8 +165,8 @@ def _notes(found: Served) -> Iterator[str]:
 
 
 def _over_time(found: Served) -> Picture:
-    """Requests that run and wait, and blocks held, of the first replica."""
-    steps = found.service.steps[0]
+    """Requests that run and wait, and blocks held, of the replica with most steps."""
+    steps = max(found.service.steps, key=lambda each: len(each.end_s))
     take = np.unique(np.linspace(0, len(steps.end_s) - 1, PLACES).astype(int))
     time, running = np.array(steps.end_s)[take], np.array(steps.running)[take]
     waiting, held = np.array(steps.waiting)[take], np.array(steps.held)[take] / found.blocks * 100

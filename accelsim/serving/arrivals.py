@@ -12,11 +12,10 @@ from accelsim.types import Array
 
 
 class Process(NamedTuple):
-    """A process of arrivals: its parameters with defaults (None: must be given), what it is, and a function that draws
-    the times of ``count`` arrivals, s, at a mean rate of ``rate`` per second."""
+    """A process of arrivals: its parameters with defaults (None: must be given), and a function that draws the times of
+    ``count`` arrivals, s, at a mean rate of ``rate`` per second."""
 
     params: Mapping[str, float | None]
-    text: str
     draw: Callable[[Generator, int, float, Mapping[str, float]], Array]
 
 
@@ -49,22 +48,11 @@ def _mmpp(random: Generator, count: int, rate: float, params: Mapping[str, float
 
 
 PROCESSES: dict[str, Process] = {
-    "poisson": Process({}, "independent users: exponential times between arrivals", _poisson),
-    "constant": Process({}, "equal times between arrivals", _constant),
-    "gamma": Process({"cv": None}, "times between arrivals with a coefficient of variation of cv", _gamma),
-    "mmpp": Process(
-        {"burst": 5.0, "share": 0.2, "lasts": 10.0},
-        "bursts: Poisson arrivals, for a share of the time at a rate that is burst times as high, s at a time",
-        _mmpp,
-    ),
+    "poisson": Process({}, _poisson),
+    "constant": Process({}, _constant),
+    "gamma": Process({"cv": None}, _gamma),
+    "mmpp": Process({"burst": 5.0, "share": 0.2, "lasts": 10.0}, _mmpp),
 }
-"""Processes of arrivals by name."""
-
-
-def rated(random: Generator, count: int, starts_s: Array, rates: Array) -> Array:
-    """Return Poisson arrivals whose rate changes: ``rates`` (per second) from each of ``starts_s`` on; the profile
-    repeats behind its last start, which ends it."""
-    area = np.concatenate([[0.0], np.cumsum(np.diff(starts_s) * rates[:-1])])
-    marks = np.cumsum(random.exponential(1.0, count))
-    rounds, rest = np.divmod(marks, area[-1])
-    return np.asarray(rounds * starts_s[-1] + np.interp(rest, area, starts_s))
+"""Processes of arrivals by name: independent users; equal times; times with a coefficient of variation; bursts."""
+MOST = {"share": 1.0}
+"""Parameters that must stay below a number."""

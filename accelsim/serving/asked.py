@@ -90,7 +90,7 @@ def served(question: Question) -> Served:
         pools = [Pool(blocks) for _ in range(question.replicas)]
         schedulers = [Vllm(pool, **question.scheduler) for pool in pools]  # type: ignore[arg-type]
         route = ROUTERS[question.router]()
-        return simulate(requests, schedulers, partial(times.drawn, factor), route, load.clients, load.think_s)
+        return simulate(requests, schedulers, partial(times.scaled, factor), route, load.clients, load.think_s)
 
     found = run(1.0)
     factors = _factors(found, devices, layout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.random import Generator
 from accelsim import units
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.seeds import generator
-from accelsim.serving.arrivals import PROCESSES
+from accelsim.serving.arrivals import MOST, PROCESSES
 from accelsim.serving.requests import Request
 from accelsim.types import Array
 
@@ -30,10 +31,12 @@ class Load(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """A distribution of lengths: what it is, and a function that draws ``count`` whole numbers with a mean."""
+    """A distribution of lengths: a function that draws ``count`` numbers with a mean and a coefficient of variation;
+    its usual coefficient, 0 where it has none, and the one that it must stay below."""
 
-    text: str
     draw: Callable[[Generator, int, float, float], Array]
+    cv: float = 0.0
+    most: float = inf
 
 
 def _fixed(random: Generator, count: int, mean: float, cv: float) -> Array:
@@ -52,14 +55,8 @@ def _lognormal(random: Generator, count: int, mean: float, cv: float) -> Array:
 
 Spread = tuple[str, float, float, float]
 """A distribution by name, the means of prompts and of outputs, tokens, and their coefficient of variation."""
-LENGTHS: dict[str, Lengths] = {
-    "fixed": Lengths("all equally long", _fixed),
-    "uniform": Lengths("between mean (1 - 1.73 cv) and mean (1 + 1.73 cv)", _uniform),
-    "lognormal": Lengths("few are very long", _lognormal),
-}
+LENGTHS = {"fixed": Lengths(_fixed), "uniform": Lengths(_uniform, 0.3, 3**-0.5), "lognormal": Lengths(_lognormal, 1.0)}
 """Distributions of lengths by name."""
-SPREAD = {"lognormal": 1.0, "uniform": 0.3}
-"""Coefficient of variation that a distribution has unless 'cv=' says another one."""
 
 
 def read_load(text: str) -> Load:
@@ -83,7 +80,7 @@ def read_load(text: str) -> Load:
     rate = _number(first.removesuffix("/s"), "--load", f"requests per second, such as {name}:8/s")
     lacking = [key for key, usual in params.items() if usual is None and key not in given]
     UsageError.raise_for(Problem(f"no {key}", "--load", f"{name}:8/s,{key}=3") for key in lacking)
-    own = {key: _number(value, "--load", f"a number, such as {key}=3") for key, value in given.items()}
+    own = {key: _number(value, "--load", _words(key), most=MOST.get(key, inf)) for key, value in given.items()}
     usual = {key: value for key, value in params.items() if value is not None}
     return Load(name, rate, usual | own)
 
@@ -98,9 +95,14 @@ def read_lengths(text: str) -> Spread:
     if len(parts) < 2:
         raise UsageError(f"{text!r}", "--lengths", f"means of prompts and outputs, such as {name}:1024,256")
     prompt, output = (_number(each, "--lengths", "tokens", whole=True) for each in parts[:2])
-    given = _named(parts[2:], {"cv": None}, "--lengths")
-    cv = _number(given["cv"], "--lengths", "a number, such as cv=0.5") if "cv" in given else SPREAD.get(name, 0.0)
-    return name, prompt, output, cv
+    usual, most = LENGTHS[name].cv, LENGTHS[name].most
+    given = _named(parts[2:], {"cv": usual} if usual else {}, "--lengths")
+    expected = f"a number below {most:.2g}, such as cv=0.5" if most < inf else "a number, such as cv=0.5"
+    return name, prompt, output, _number(given["cv"], "--lengths", expected, most=most) if given else usual
+
+
+def _words(key: str) -> str:
+    return f"a number below {MOST[key]:g}, such as {key}=0.2" if key in MOST else f"a number, such as {key}=3"
 
 
 def _named(parts: list[str], known: Mapping[str, object], where: str) -> dict[str, str]:
@@ -114,12 +116,12 @@ def _named(parts: list[str], known: Mapping[str, object], where: str) -> dict[st
     return found
 
 
-def _number(text: str, where: str, expected: str, whole: bool = False) -> float:
+def _number(text: str, where: str, expected: str, whole: bool = False, most: float = inf) -> float:
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < float("inf") or (whole and value % 1):
+    if not 0 < value < most or (whole and value % 1):
         raise UsageError(f"{text!r}", where, expected)
     return value
 

@@ -60,14 +60,13 @@ STUDENT = {20: 1.729}
 
 
 def ttft_s(service: Service) -> Array:
-    """Return the time from each request's arrival to its first token, s."""
-    return np.array([each.first_s - each.request.arrival_s for each in service.sequences])
+    """Return the time to the first token of each request, s."""
+    return np.array([each.ttft_s for each in service.sequences])
 
 
 def tpot_s(service: Service) -> Array:
-    """Return the mean time between tokens of each request with two or more, s: (end to end - first) / (tokens - 1)."""
-    many = [each for each in service.sequences if each.request.output > 1]
-    return np.array([(each.last_s - each.first_s) / (each.request.output - 1) for each in many])
+    """Return the time per token of each request with two or more, s."""
+    return np.array([found for each in service.sequences if (found := each.tpot_s) is not None])
 
 
 def itl_s(service: Service) -> Array:
@@ -80,8 +79,8 @@ def itl_s(service: Service) -> Array:
 
 
 def end_to_end_s(service: Service) -> Array:
-    """Return the time from each request's arrival to its last token, s."""
-    return np.array([each.last_s - each.request.arrival_s for each in service.sequences])
+    """Return the time from end to end of each request, s."""
+    return np.array([each.e2e_s for each in service.sequences])
 
 
 MEASURES: dict[str, Measure] = {
@@ -107,22 +106,20 @@ def latencies(service: Service) -> dict[str, dict[str, Figure]]:
 
 
 def growth_per_s(service: Service) -> float:
-    """Return by how many requests per second more are in the service over the second half of all arrivals."""
+    """Return by how many requests per second more are in the service over the second half of all arrivals; 0 where
+    chance may make as much of it (three standard deviations of Poisson counts)."""
     times = [each.request.arrival_s for each in service.sequences]
     middle, last = times[len(times) // 2], times[-1]
     if last <= middle:
         return 0.0
     inside = [sum(each.request.arrival_s <= at < each.last_s for each in service.sequences) for at in (middle, last)]
-    return (inside[1] - inside[0]) / (last - middle)
+    more = inside[1] - inside[0]
+    return more / (last - middle) if more > 3 * sqrt(sum(inside)) else 0.0
 
 
 def within(service: Service, limits: Mapping[str, float]) -> float:
     """Return the share of requests that keep all limits, s by name of ``MEASURES``; a request with one token has no
     time per token, and keeps any."""
-    kept = 0
-    for each in service.sequences:
-        arrived, output = each.request.arrival_s, each.request.output
-        own = {"ttft": each.first_s - arrived, "e2e": each.last_s - arrived}
-        own["tpot"] = (each.last_s - each.first_s) / (output - 1) if output > 1 else 0.0
-        kept += all(own[name] <= limit for name, limit in limits.items())
+    names = [(f"{name}_s", limit) for name, limit in limits.items()]
+    kept = sum(all((getattr(each, name) or 0.0) <= limit for name, limit in names) for each in service.sequences)
     return kept / len(service.sequences)

@@ -25,14 +25,13 @@ def _counts() -> array[int]:
 
 @dataclass
 class Steps:
-    """Steps of a replica, in order: when each ends (s), what it takes (s, J), tokens of prompts, sequences that decode,
-    and behind it the requests that run and wait and the blocks that are held. ``gaps_s``: times between two tokens of
+    """Steps of a replica, in order: when each ends (s), what it takes (s, J), sequences that decode, and, before those
+    that end leave, the requests that run and wait and the blocks that are held. ``gaps_s``: times between two tokens of
     sequences that did not decode in between."""
 
     end_s: array[float] = field(default_factory=_floats)
     seconds: array[float] = field(default_factory=_floats)
     joules: array[float] = field(default_factory=_floats)
-    prompt: array[int] = field(default_factory=_counts)
     decoding: array[int] = field(default_factory=_counts)
     running: array[int] = field(default_factory=_counts)
     waiting: array[int] = field(default_factory=_counts)
@@ -40,11 +39,10 @@ class Steps:
     gaps_s: array[float] = field(default_factory=_floats)
 
     def add(self, end_s: float, cost: tuple[float, ...], batch: Batch, scheduler: Scheduler) -> None:
-        """Keep a step that has ended."""
+        """Keep a step that has been computed, before the scheduler completes it."""
         self.end_s.append(end_s)
         self.seconds.append(cost[0])
         self.joules.append(cost[1])
-        self.prompt.append(batch.tokens - batch.decoding)
         self.decoding.append(batch.decoding)
         self.running.append(len(scheduler.running))
         self.waiting.append(len(scheduler.waiting))
@@ -77,21 +75,19 @@ class Replica:
                 self._idle = env.event()
                 yield self._idle
                 continue
-            self._begins(batch, env.now)
+            _date(batch, env.now)
             cost = self._cost(batch)
             yield env.timeout(cost[0])
             for sequence, tokens in batch.chunks:
                 if sequence.first_s >= 0 and sequence.computed + tokens == sequence.total:
                     self.steps.gaps_s.append(env.now - sequence.last_s)
-            ended = scheduler.complete(batch, env.now)
             self.steps.add(env.now, cost, batch, scheduler)
-            for sequence in ended:
+            for sequence in scheduler.complete(batch, env.now):
                 self._ended(sequence)
 
-    def _begins(self, batch: Batch, now_s: float) -> None:
-        """Note who begins; who decoded until now got the last token now."""
-        for sequence in (*batch.preempted, *(each for each, _ in batch.chunks)):
-            if sequence.begun_s < 0:
-                sequence.begun_s = now_s
-            if sequence.first_s >= 0 > sequence.last_s:
-                sequence.last_s = now_s
+
+def _date(batch: Batch, now_s: float) -> None:
+    """Note that who decoded until now got the last token now."""
+    for sequence in (*batch.preempted, *(each for each, _ in batch.chunks)):
+        if sequence.first_s >= 0 > sequence.last_s:
+            sequence.last_s = now_s

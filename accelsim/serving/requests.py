@@ -10,16 +10,11 @@ NEVER = -1.0
 
 
 class Request(NamedTuple):
-    """A request: seconds of its arrival, tokens of its prompt, and tokens that it gets.
-
-    ``prefix``: hashes of the first parts of its prompt, by which others share them; ``rank``: lower ones go first.
-    """
+    """A request: seconds of its arrival, tokens of its prompt, and tokens that it gets."""
 
     arrival_s: float
     prompt: int
     output: int
-    prefix: tuple[int, ...] = ()
-    rank: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -27,8 +22,8 @@ class Sequence:
     """A request on its way: ``computed`` of its tokens are in the cache, which has ``blocks`` of it; ``generated``
     tokens have come out. ``since``: step from which on it decodes, -1 while it does not.
 
-    Times in seconds: of the first step that computes it, of the first and of the last token so far. ``preempted``: how
-    often it lost its blocks; ``again``: tokens that had to be computed once more, ``reused`` tokens that never had to.
+    ``first_s``, ``last_s``: times of its first and its last token so far. ``preempted``: how often it lost its blocks;
+    ``again``: tokens that had to be computed once more.
     """
 
     number: int
@@ -37,12 +32,10 @@ class Sequence:
     generated: int = 0
     blocks: int = 0
     since: int = -1
-    begun_s: float = NEVER
     first_s: float = NEVER
     last_s: float = NEVER
     preempted: int = 0
     again: int = 0
-    reused: int = 0
 
     @property
     def total(self) -> int:
@@ -53,6 +46,22 @@ class Sequence:
     def left(self) -> int:
         """Tokens that are still to come."""
         return self.request.output - self.generated
+
+    @property
+    def ttft_s(self) -> float:
+        """Time from its arrival to its first token, s."""
+        return self.first_s - self.request.arrival_s
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Mean time between its tokens, s: (end to end - first) / (tokens - 1); None for a single token."""
+        gaps = self.request.output - 1
+        return (self.last_s - self.first_s) / gaps if gaps else None
+
+    @property
+    def e2e_s(self) -> float:
+        """Time from its arrival to its last token, s."""
+        return self.last_s - self.request.arrival_s
 
     def emit(self, now_s: float) -> None:
         """A token comes out."""

@@ -45,7 +45,7 @@ def simulate(
         sequences.append(sequence)
         router(replicas, sequence).take(sequence)
 
-    def next_of(client: int) -> Generator[simpy.Event, None, None]:
+    def client() -> Generator[simpy.Event, None, None]:
         if think_s:
             yield env.timeout(think_s)
         if request := next(left, None):
@@ -53,7 +53,7 @@ def simulate(
 
     def ended(sequence: Sequence) -> None:
         if clients:
-            env.process(next_of(0))
+            env.process(client())
 
     def arrivals() -> Generator[simpy.Event, None, None]:
         for request in left:
@@ -62,8 +62,8 @@ def simulate(
 
     replicas = [Replica(env, each, cost, ended) for each in schedulers]
     if clients:
-        for client in range(clients):
-            env.process(next_of(client))
+        for _ in range(clients):
+            env.process(client())
     else:
         env.process(arrivals())
     env.run()

@@ -42,11 +42,7 @@ class StepTimes:
     devices: Devices
     plan: Plan
 
-    def seconds(self, batch: Batch) -> float:
-        """Return the time of a step, s."""
-        return self.cost(batch)[0]
-
-    def drawn(self, factor: float, batch: Batch) -> Values:
+    def scaled(self, factor: float, batch: Batch) -> Values:
         """Return time and energy of a step that takes ``factor`` times as long; a board draws no more than it may."""
         seconds, joules = self.cost(batch)
         return factor * seconds, min(joules, self._most_W * factor * seconds)

@@ -11,31 +11,23 @@ class Vllm(Scheduler):
     """The scheduler of vLLM v1 (vllm/v1/core/sched/scheduler.py): paged blocks, chunked prefill, preemption by
     recomputation.
 
-    ``budget``: tokens of a step; ``most``: requests that run at one time; ``long``: tokens of a prompt that one step
-    computes at most (0: any number); ``chunked``: a prompt may be computed in parts; ``reserve``: a request is admitted
-    only when there are blocks for all of its tokens so far; ``watermark``: share of the blocks that admission leaves
-    free while others run.
+    ``budget``: tokens of a step; ``most``: requests that run at one time; ``reserve``: a request is admitted only when
+    there are blocks for all of its tokens so far; ``watermark``: share of the blocks that admission leaves free while
+    others run.
     """
 
     def __init__(
-        self,
-        pool: Pool,
-        budget: int = 8192,
-        most: int = 256,
-        long: int = 0,
-        chunked: bool = True,
-        reserve: bool = True,
-        watermark: float = 0.0,
+        self, pool: Pool, budget: int = 8192, most: int = 256, reserve: bool = True, watermark: float = 0.0
     ) -> None:
         super().__init__(pool)
-        self.budget, self.most, self.long, self.chunked, self.reserve = budget, most, long, chunked, reserve
+        self.budget, self.most, self.reserve = budget, most, reserve
         self._kept = int(watermark * pool.size)
 
     def plan(self) -> Batch | None:
         """Return the next step: first who runs, in order, then, unless somebody was preempted, who waits."""
         chunks: dict[Sequence, int] = {}
         preempted: list[Sequence] = []
-        decoding, wanted = self.decoding, [(each, self._wanted(each)) for each in self.entering]
+        decoding, wanted = self.decoding, [(each, each.total - each.computed) for each in self.entering]
         blocks = decoding.needed + sum(self.pool.of(each.computed + n) - each.blocks for each, n in wanted)
         if decoding.count + tokens_of(wanted) <= self.budget and blocks <= self.pool.free:
             decoding.hold()
@@ -49,10 +41,6 @@ class Vllm(Scheduler):
             return None
         return Batch(tuple(chunks.items()), decoding.count, decoding.context, tuple(preempted))
 
-    def _wanted(self, sequence: Sequence) -> int:
-        tokens = sequence.total - sequence.computed
-        return min(tokens, self.long) if self.long else tokens
-
     def _take(self, chunks: dict[Sequence, int], sequence: Sequence, tokens: int) -> None:
         self.pool.hold(sequence, sequence.computed + tokens)
         chunks[sequence] = tokens
@@ -63,7 +51,7 @@ class Vllm(Scheduler):
         self._halted()
         preempted, left = list[Sequence](), self.budget
         for sequence in [*self.running]:
-            tokens = min(self._wanted(sequence), left)
+            tokens = min(sequence.total - sequence.computed, left)
             if sequence not in self.running or not tokens:
                 continue
             while sequence in self.running and not self.pool.fits(sequence, sequence.computed + tokens):
@@ -81,10 +69,7 @@ class Vllm(Scheduler):
         left = self.budget - self.decoding.count - tokens_of(chunks.items())
         while self.waiting and left > 0 and len(self.running) < self.most:
             sequence = self.waiting[0]
-            wanted = self._wanted(sequence)
-            if wanted > left and not self.chunked:
-                break
-            tokens = min(wanted, left)
+            tokens = min(sequence.total - sequence.computed, left)
             whole = sequence.total if self.reserve else sequence.computed + tokens
             if not self.pool.fits(sequence, whole, self._kept if self.running else 0):
                 break

@@ -65,6 +65,9 @@ def test_other_lengths_leave_arrivals_as_they_are() -> None:
         (read_lengths, "lognormal:8", "means of prompts and outputs"),
         (read_lengths, "normal:8,8", "did you mean 'lognormal'?"),
         (read_lengths, "uniform:8,8,cv=x", "such as cv=0.5"),
+        (read_lengths, "uniform:8,8,cv=0.6", "a number below 0.58"),
+        (read_lengths, "fixed:8,8,cv=0.6", "'cv=0.6'"),
+        (read_load, "mmpp:8/s,share=1", "a number below 1"),
     ],
 )
 def test_wrong_texts_are_refused(read: object, text: str, told: str) -> None:

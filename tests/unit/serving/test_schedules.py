@@ -79,6 +79,12 @@ def test_admission_asks_for_all_blocks_or_for_those_of_the_first_chunk(reserve: 
     assert played([(8, 6), (12, 1)], 4, budget=10, reserve=reserve)[0] == golden("D")[name]
 
 
+@pytest.mark.parametrize(("watermark", "first"), [(0.0, {"A": 8, "B": 4}), (0.5, {"A": 8})])
+def test_admission_leaves_the_watermark_free_while_others_run(watermark: float, first: dict[str, int]) -> None:
+    steps, _ = played([(8, 2), (4, 2)], 4, watermark=watermark)
+    assert steps[0]["scheduled"] == first
+
+
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=8)
 
 
