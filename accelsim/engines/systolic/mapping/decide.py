@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from math import inf
+from math import exp, inf, log1p
 from typing import NamedTuple
 
 from accelsim.engines.base import Lowering, Mapped
@@ -83,9 +83,7 @@ def fastest(
                 least = min(least, made.clocks)
                 found.append(made)
     near = [each for each in found if each.clocks <= least * (1 + RESOLUTION)]
-    if not near:
-        return None
-    return min(near, key=lambda each: _key(each, step.layout.roles, described)).mapping, least
+    return (_best(near, step.layout.roles, described).mapping, least) if near else None
 
 
 def worth_rehearsing(effort: Effort, leaders: Sequence[Candidate]) -> bool:
@@ -131,18 +129,32 @@ def _rehearse(
     return _Found(clocks, leader.costs[TRAFFIC], leader.costs[TILES], mapping, tape)
 
 
-def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
-    ahead = rehearsed(found.tape, roles, described, True) if described.ahead else None
-    return float(steps(ahead or found.clocks)), found.traffic_B, found.tiles, found.clocks
+def _best(near: Sequence[_Found], roles: Roles, described: Step) -> _Found:
+    """Return the best of those that are equally fast, by the time that each takes with its first weights there."""
+    best, key = near[0], (inf, inf, inf, inf)
+    for each in near:
+        clocks: float | None = each.clocks
+        if described.ahead:
+            most = inf if key[0] == inf else exp((key[0] + 2) * log1p(RESOLUTION))  # more is no step less
+            clocks = rehearsed(each.tape, roles, described, True, most)
+        if clocks is not None:
+            its = float(steps(clocks or each.clocks)), each.traffic_B, each.tiles, each.clocks
+            best, key = (each, its) if its < key else (best, key)
+    return best
 
 
 def rehearsed(tape: Tape, roles: Roles, described: Step, ahead: bool = False, most: float = inf) -> float | None:
     """Clocks of the array that a tape takes; ``ahead``: with its first weights already loaded. None for more than
-    ``most`` clocks (plus a billionth)."""
+    ``most`` clocks (plus a billionth). A tape remembers what it took at these rates, or what it takes more than."""
     clock_Hz = float(roles.matrix.clock or roles.chip.clock)
     most_fs = most / clock_Hz * FS_PER_S * (1 + 1e-9)
-    time_fs = Rehearsal(tape, roles, described.sharing, ahead).time_fs(most_fs)
-    return None if time_fs is None else time_fs / FS_PER_S * clock_Hz
+    rates = [(each.rate_Bps, each.memory.latency) for each in roles.chip.memories.values()]
+    key = ahead, described.sharing, *rates
+    time_fs, exceeded_fs = tape.times.get(key, (None, 0.0))
+    if time_fs is None and most_fs > exceeded_fs:
+        time_fs = Rehearsal(tape, roles, described.sharing, ahead).time_fs(most_fs)
+        tape.times[key] = time_fs, most_fs
+    return None if time_fs is None or time_fs > most_fs else time_fs / FS_PER_S * clock_Hz
 
 
 def _first(leader: Candidate) -> tuple[float, float]:

@@ -10,9 +10,10 @@ of buffers that can run out, the framing of links, and caches are left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from math import inf
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from accelsim.engines.clocked import clocks_of
@@ -33,6 +34,8 @@ Entry = tuple[Any, ...]
 """A command on a tape, beginning with its key; see ``_move``, ``_clocks`` and ``_stream``."""
 Edges = dict[tuple[str, Work], Keys]
 """Edges of products that are known already, by engine and work."""
+Process = Iterator[int]
+"""The commands of a queue, one after the other; yields the keys of times that it needs and that are not known yet."""
 
 
 class _TooLate(Exception):
@@ -40,10 +43,12 @@ class _TooLate(Exception):
 
 
 class Tape(NamedTuple):
-    """A program as a rehearsal needs it, whatever the rates of its memories: (engine, work, entries) of each queue."""
+    """A program as a rehearsal needs it, whatever the rates of its memories: (engine, work, entries) of each queue.
+    ``times``: of rehearsals at certain rates, fs, None where it took more than the second."""
 
     queues: list[tuple[str, type, list[Entry]]]
     commands: int
+    times: dict[Hashable, tuple[int | None, float]]
 
 
 def tape_of(program: Program, roles: Roles) -> Tape | None:
@@ -55,7 +60,7 @@ def tape_of(program: Program, roles: Roles) -> Tape | None:
         if work not in KINDS:
             return None
         queues[command.engine, work].append(KINDS[work][0](roles, command, edges))
-    return Tape([(*key, entries) for key, entries in queues.items()], len(program.commands))
+    return Tape([(*key, entries) for key, entries in queues.items()], len(program.commands), {})
 
 
 def _waits(command: Command, why: str = "") -> Keys:
@@ -89,51 +94,39 @@ def _stream(roles: Roles, command: Command, edges: Edges) -> Entry:
     return 3 * command.id, *waits, *edges[command.engine, command.work]
 
 
-@dataclass(slots=True)
-class Queue:
-    """Entries of an engine: which comes next, when the engine is free (an edge), whether it waits for a port."""
-
-    engine: str
-    work: type
-    entries: list[Entry]
-    clock: Clock
-    at: int = 0
-    free: int = 0
-    asked: bool = False
-    reload: int = 1  # edge from which on the next stationary operand may be shifted in
-    loaded: int = UNKNOWN  # edge from which on it is there
-
-
 class Request(NamedTuple):
-    """A transfer that may begin: from when, its rank among requests of one instant, its time at the port."""
+    """A transfer that may begin: from when, its rank among requests of one instant, its time at the port, its key."""
 
     at_fs: int
     rank: tuple[int, str]
     occupied_fs: int
     key: int
-    queue: Queue
 
 
 @dataclass(slots=True)
 class Port:
-    """A port of a memory: its latency; the earliest next acceptance, the last data beat so far, and who asks."""
+    """A port of a memory: its latency; the earliest next acceptance, the last data beat so far, who asks, and how long
+    all that is to come occupies it. ``edge``: edge of the last acceptance."""
 
     latency_fs: int
     pipelined: bool
     accepting_fs: int = 0
     free_fs: int = 0
     asked: list[Request] = field(default_factory=list)
+    left_fs: int = 0
+    edge: int = 0
 
     def next_fs(self) -> int:
         """Return when the port accepts the next request, fs; at least one must wait."""
-        return max(self.accepting_fs, min([request.at_fs for request in self.asked]))
+        return max(self.accepting_fs, min(self.asked)[0])
 
-    def take(self) -> tuple[int, Request]:
-        """Accept the first request: return the time and the request."""
-        now = self.next_fs()
-        first = min((each for each in self.asked if each.at_fs <= now), key=lambda each: each.rank)
-        self.asked.remove(first)
-        return now, first
+    def take(self, now_fs: int) -> Request:
+        """Return the first of the requests that are there, accepted now."""
+        asked, first = self.asked, self.asked[0]
+        if len(asked) > 1:
+            first = min([each for each in asked if each[0] <= now_fs], key=itemgetter(1))
+        asked.remove(first)
+        return first
 
     def end_fs(self, accepted_fs: int, occupied_fs: int) -> int:
         """Return the time of the last data beat of a request accepted at ``accepted_fs``, fs."""
@@ -142,6 +135,7 @@ class Port:
         else:
             start = max(accepted_fs, self.free_fs) + self.latency_fs
         self.free_fs = start + occupied_fs
+        self.left_fs -= occupied_fs
         return self.free_fs
 
 
@@ -154,18 +148,14 @@ class Rehearsal:
         self._clock = clock_of(roles.chip.clock)
         self._delay_fs = self._clock.at(roles.chip.token_delay)
         self._times = [UNKNOWN] * (3 * tape.commands)
-        self._queues = [Queue(name, work, entries, self._own(name, work)) for name, work, entries in tape.queues]
         self._ports: dict[tuple[str, bool], Port] = {}
-        self._news = True  # a time has become known
+        self._waiting: dict[int, list[Process]] = {}
+        self._missing = UNKNOWN
+        self._ready = [KINDS[work][1](self, name, entries) for name, work, entries in tape.queues]
         self._most_fs = inf
 
-    def _own(self, engine: str, work: type) -> Clock:
-        if work is Transfer:
-            return self._clock
-        return clock_of(spec_of(self._roles.chip, engine).clock or self._roles.chip.clock)
-
     def time_fs(self, most_fs: float = inf) -> int | None:
-        """The end of the last command; None where one ends behind ``most_fs``."""
+        """The end of the last command; None where one ends after ``most_fs``."""
         self._most_fs = most_fs
         try:
             self._play()
@@ -174,28 +164,35 @@ class Rehearsal:
         return max(self._times[::3])
 
     def _play(self) -> None:
+        ready, waiting, clock, ports = self._ready, self._waiting, self._clock, list(self._ports.values())
         while True:
-            while self._news:
-                self._news = False
-                for queue in self._queues:
-                    if not queue.asked and queue.at < len(queue.entries):
-                        KINDS[queue.work][1](self, queue)
-            waiting = [port for port in self._ports.values() if port.asked]
-            if not waiting:
+            while ready:
+                process = ready.pop()
+                key = next(process, None)
+                if key is not None:
+                    waiting.setdefault(key, []).append(process)
+            asked = [(port.next_fs(), place) for place, port in enumerate(ports) if port.asked]
+            if not asked:
                 return
-            self._serve(min(waiting, key=Port.next_fs))
+            accepted_fs, place = min(asked)
+            port = ports[place]
+            request = port.take(accepted_fs)
+            port.edge = clock.edge(accepted_fs)
+            port.accepting_fs = clock.at(port.edge + 1)
+            end_fs = port.end_fs(accepted_fs, request.occupied_fs)
+            self._within(end_fs + port.left_fs)
+            self._known(request.key, end_fs)
 
-    def _serve(self, port: Port) -> None:
-        accepted_fs, (_, _, occupied_fs, key, queue) = port.take()
-        queue.free = self._clock.edge(accepted_fs)
-        port.accepting_fs = self._clock.at(queue.free + 1)
-        self._done(key, port.end_fs(accepted_fs, occupied_fs))
-        queue.at, queue.asked = queue.at + 1, False
-
-    def _done(self, key: int, t_fs: int) -> None:
+    def _within(self, t_fs: int) -> None:
+        """Give up if what is to come ends no sooner than ``t_fs``, and that is too late."""
         if t_fs > self._most_fs:
             raise _TooLate
-        self._times[key], self._news = t_fs, True
+
+    def _known(self, key: int, t_fs: int) -> None:
+        """Go on with what waits for a time, which is known now."""
+        self._times[key] = t_fs
+        if key in self._waiting:
+            self._ready += self._waiting.pop(key)
 
     def _port(self, memory: str, write: bool) -> Port:
         attached = self._roles.memory(memory)
@@ -205,79 +202,91 @@ class Rehearsal:
             self._ports[key] = Port(int(latency * FS_PER_S), attached.memory.pipelined)
         return self._ports[key]
 
-    def _available(self, waits: Iterable[int]) -> int:
-        """From when on all tokens can be acquired, 0 where there are none, ``UNKNOWN`` where one of them is."""
-        latest = UNKNOWN
+    def _available(self, waits: Keys) -> int:
+        """From when on all tokens can be acquired, 0 where there are none, ``UNKNOWN`` where one of them is: that of
+        the key ``_missing``."""
+        times, latest = self._times, UNKNOWN
         for key in waits:
-            released = self._times[key]
+            released = times[key]
             if released == UNKNOWN:
+                self._missing = key
                 return UNKNOWN
             if released > latest:
                 latest = released
         return 0 if latest == UNKNOWN else latest + self._delay_fs
 
-    def transfers(self, queue: Queue) -> None:
-        """Go on with a DMA queue: one request per edge, in order."""
-        while queue.at < len(queue.entries):
-            key, waits, memory, write, nbytes, first = queue.entries[queue.at]
+    def transfers(self, engine: str, entries: list[Entry]) -> Process:
+        """Requests of a DMA queue: one per edge, in order."""
+        asking = list[tuple[Entry, Port, int, tuple[int, str]]]()
+        for entry in entries:
+            _, _, memory, write, nbytes, first = entry
+            port, attached = self._port(memory, write), self._roles.memory(memory)
+            occupied_fs = transfer_fs(nbytes, attached.memory.beats_B, attached.rate_Bps) * self._sharing
+            port.left_fs += 0 if first and self._ahead else occupied_fs
+            rank = int(write == (attached.arbitration == "loads_first")), engine
+            asking.append((entry, port, occupied_fs, rank))
+        return self._transfers(asking)
+
+    def _transfers(self, asking: list[tuple[Entry, Port, int, tuple[int, str]]]) -> Process:
+        clock, free = self._clock, 0
+        for (key, waits, _, _, _, first), port, occupied_fs, rank in asking:
             if first and self._ahead:
-                self._done(key, 0)
-                queue.at += 1
+                self._known(key, 0)
                 continue
-            available = self._available(waits)
-            if available != UNKNOWN:
-                attached = self._roles.memory(memory)
-                occupied_fs = transfer_fs(nbytes, attached.memory.beats_B, attached.rate_Bps) * self._sharing
-                rank = int(write == (attached.arbitration == "loads_first")), queue.engine
-                at_fs = self._clock.at(max(queue.free + 1, self._clock.edge(available)))
-                self._port(memory, write).asked.append(Request(at_fs, rank, occupied_fs, key, queue))
-                queue.asked = True
-            return
+            while (available := self._available(waits)) == UNKNOWN:
+                yield self._missing
+            port.asked.append(Request(clock.at(max(free + 1, clock.edge(available))), rank, occupied_fs, key))
+            yield key
+            free = port.edge
 
-    def clocked(self, queue: Queue) -> None:
-        """Go on with commands that take a known number of clocks, one after the other."""
-        while queue.at < len(queue.entries):
-            key, waits, clocks = queue.entries[queue.at]
-            available = self._available(waits)
-            if available == UNKNOWN:
-                return
-            queue.free = max(queue.free + 1, queue.clock.edge(available)) + clocks - 1
-            self._done(key, queue.clock.at(queue.free))
-            queue.at += 1
+    def clocked(self, engine: str, entries: list[Entry]) -> Process:
+        """Commands that take a known number of clocks, one after the other."""
+        clock, free, left = self._own(engine), 0, sum([entry[2] for entry in entries])
+        for key, waits, clocks in entries:
+            while (available := self._available(waits)) == UNKNOWN:
+                yield self._missing
+            free = max(free + 1, clock.edge(available)) + clocks - 1
+            left -= clocks
+            self._within(clock.at(free + left))
+            self._known(key, clock.at(free))
 
-    def products(self, queue: Queue) -> None:
-        """Go on with products: the first stationary rows of each, when the fold before streams, then all its folds
+    def products(self, engine: str, entries: list[Entry]) -> Process:
+        """Products: the first stationary rows of each, when the fold before streams, then all its folds
         (``process.MatrixEngine``); with the last of them it is known when its operands have been read."""
-        at, edge, times = queue.clock.at, queue.clock.edge, self._times
-        while queue.at < len(queue.entries):
-            key, of_w, of_a, of_acc, load, last, interval, reload, again, end, drain = queue.entries[queue.at]
-            if queue.loaded == UNKNOWN:
-                available = self._available(of_w)
-                if available == UNKNOWN:
-                    return
-                ready = edge(available)
-                first = max(queue.reload, ready)
-                if load and not last:
-                    times[key + 1], self._news = at(first + load - 1), True
-                queue.loaded = max(first + load, ready)
-            a, acc = self._available(of_a), self._available(of_acc)
-            if a == UNKNOWN or acc == UNKNOWN:
-                return
-            last += max(queue.free, queue.loaded, edge(a), edge(acc))
-            queue.free, queue.reload, queue.loaded = last + interval, last + reload, UNKNOWN
-            end += last
+        clock, free, reloaded = self._own(engine), 0, 1  # from which edges on it may stream, and shift rows in
+        at, edge = clock.at, clock.edge
+        *_, final, _, _, end, drain = entries[-1]
+        left = sum([entry[5] + entry[6] for entry in entries]) + end + drain - final
+        for key, of_w, of_a, of_acc, load, last, interval, reload, again, end, drain in entries:
+            while (available := self._available(of_w)) == UNKNOWN:
+                yield self._missing
+            ready = edge(available)
+            first = max(reloaded, ready)
+            if load and not last:
+                self._known(key + 1, at(first + load - 1))
+            loaded = max(first + load, ready)
+            while (a := self._available(of_a)) == UNKNOWN:
+                yield self._missing
+            while (acc := self._available(of_acc)) == UNKNOWN:
+                yield self._missing
+            left -= last + interval
+            last += max(free, loaded, edge(a), edge(acc))
+            free, reloaded, end = last + interval, last + reload, last + end
+            self._within(at(free + left))
             if not load:
-                times[key + 1] = at(end)
+                self._known(key + 1, at(end))
             elif again:
-                times[key + 1] = at(last + again)
-            times[key + 2] = at(end)
-            self._done(key, at(end + drain))
-            queue.at += 1
+                self._known(key + 1, at(last + again))
+            self._known(key + 2, at(end))
+            self._known(key, at(end + drain))
+
+    def _own(self, engine: str) -> Clock:
+        return clock_of(spec_of(self._roles.chip, engine).clock or self._roles.chip.clock)
 
 
-KINDS: dict[type, tuple[Callable[[Roles, Command, Edges], Entry], Callable[[Rehearsal, Queue], None]]] = {
+KINDS: dict[type, tuple[Callable[[Roles, Command, Edges], Entry], Callable[[Rehearsal, str, list[Entry]], Process]]] = {
     Transfer: (_move, Rehearsal.transfers),
     Cycles: (_clocks, Rehearsal.clocked),
     Folds: (_stream, Rehearsal.products),
 }
-"""Work of the commands of a queue -> the function that makes an entry of one, and that which goes on with them."""
+"""Work of the commands of a queue -> the function that makes an entry of one, and that which goes through them."""
