@@ -47,7 +47,7 @@ COMMANDS = {
     "collective": ("accelsim.cli.collective", "time and bandwidth of a collective on a cluster"),
     "batching": ("accelsim.cli.batching", "time per sample by batch size, transfers and computing"),
     "choose": ("accelsim.cli.choose", "choose the cheapest, fastest, thriftiest hardware within limits"),
-    "serve": ("accelsim.cli.serve", "a service of a language model under load: latencies, throughput"),
+    "serve": ("accelsim.cli.serve", "a service of a model under load: latencies, throughput, what limits it"),
     "sweep": ("accelsim.cli.sweep", "run thousands of points, keep them, find the front"),
     "study": ("accelsim.cli.saved", "questions over many chips: cost by year, batches, CPU or GPU, number formats"),
     "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),

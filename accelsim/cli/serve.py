@@ -1,4 +1,4 @@
-"""``accelsim serve``: a service of a language model under load."""
+"""``accelsim serve``: a service of a model under load."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from accelsim.cli import serve_items
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, Number, option, progress, set_option
 from accelsim.errors import Gather
@@ -21,13 +22,15 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @answers(
     "accelsim serve llama3-8b --on h100-sxm --load poisson:8/s --lengths lognormal:1024,256",
     "accelsim serve llama2-70b --on 'dgx-h100?devices=4' --plan tp=4 --limit ttft=500ms,tpot=40ms",
-    "accelsim serve llama2-7b --on l40s --load closed:32 --plot load.png",
+    "accelsim serve resnet50 --on t4 --load poisson:400/s --scheduler dynamic:max=32,delay=2ms --before decode-jpeg",
     outputs="out csv plot json",
 )
 @click.argument("model")
 @option("--on", "A chip or a cluster: the devices of one replica.", required=True, metavar="NAME")
 @option("--load", "How requests come: poisson:8/s, constant:8/s, gamma:8/s,cv=3, mmpp:8/s,burst=5, or closed:64 "
         "clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
+@option("--scheduler", "What goes together into a batch: dynamic:max=32,delay=2ms,instances=2,prefer=8/16,queue=100.",
+        "", metavar="NAME:...")  # fmt: skip
 @option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or lognormal.",
         "lognormal:1024,256", metavar="NAME:P,N[,cv=X]")  # fmt: skip
 @option("--trace", "Requests of a CSV file, in place of load and lengths: arrival_s, prompt, output.",
@@ -45,23 +48,28 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--dtype", "Number format; default: that of the chip.", "")
 @option("--kv-dtype", "Number format of keys and values; default: that of activations.", "")
 @option("--stack", "Serving stack whose kernels run: vllm or tensorrt-llm.", "", metavar="NAME")
+@serve_items.options
 @set_option(" of the chip or cluster")
-def serve(
-    gather: Gather, model: str, limits: dict[str, float], budget: int, most: int, dtype: str, kv_dtype: str,
-    stack: str, overrides: tuple[str, ...], **asked: Any,
-) -> Answer:  # fmt: skip
-    """Simulate a service of MODEL, a language model, under load: requests arrive, wait, and run in batches.
+def serve(gather: Gather, model: str, limits: dict[str, float], **asked: Any) -> Answer:
+    """Simulate a service of MODEL under load: requests arrive, wait, and run in batches.
 
-    Each replica has the scheduler of vLLM: in every step all running requests compute a token, prompts join in parts,
-    keys and values lie in blocks. Latencies are given as mean and percentiles, with intervals.
+    Language models have the scheduler of vLLM: in every step all running requests compute a token, prompts join in
+    parts, keys and values lie in blocks. Requests to other models are items: the host prepares them, and Triton's rules
+    make batches of them. Latencies are given as mean and percentiles, with intervals.
     """
     from accelsim.cluster.step.costs import Setting
+    from accelsim.cluster.step.transformer import transformer_of
     from accelsim.report.service import answer
     from accelsim.serving.asked import Question, served
 
-    gather.done()
-    setting, scheduler = Setting(dtype=dtype, kv_dtype=kv_dtype, stack=stack), {"budget": budget, "most": most}
-    question = Question(model, scheduler=scheduler, setting=setting, overrides=overrides, **asked)
     with progress(1) as stage:
         stage("simulate", 0.0)
-        return answer(served(question), limits)
+        serve_items.refuse(gather, generates := transformer_of(model) is not None, model)
+        if not generates:
+            return serve_items.answer(gather, model, limits, asked)
+        for name in (*serve_items.OPTIONS, "scheduler"):
+            del asked[name]
+        setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack")})
+        scheduler = {name: asked.pop(name) for name in ("budget", "most")}
+        question = Question(model, scheduler=scheduler, setting=setting, **asked)
+        return answer(gather.read(lambda: served(question)), limits)

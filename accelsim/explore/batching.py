@@ -5,35 +5,21 @@ Time is that of the critical path, as in the report of a run: what hides behind 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelsim.account.critical_path import KINDS, Blame, by_blame
 from accelsim.account.energy import energy_table, total_J
+from accelsim.account.host_link import PARTS, busy_fs, linked, over_links, split_fs
 from accelsim.account.latency import batch_size
 from accelsim.errors import UsageError
 from accelsim.machine.run import Run
-from accelsim.program.work import Transfer
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
-from accelsim.spec.link import link_name
 from accelsim.spec.yaml.chips import load_chip
 from accelsim.time import FS
-
-PARTS: dict[str, str] = {
-    "compute": "the chip computes",
-    "host": "the host processor computes",
-    "link": "a transfer to or from the host, or its latency",
-    "memory": "the chip's own memory: data, latency, requests",
-    "other": "ports of buffers, and handing over between engines",
-}
-"""Part of the time -> what it says of an instant of the critical path."""
-
-MOVING = ("transfer", "latency", "requests")
-"""Kinds of ``critical_path.KINDS`` in which a memory or link is waited for."""
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -115,47 +101,9 @@ def batching(
     return Batching(str(model), chip, linked(chip), tuple(points))
 
 
-def linked(chip: Chip) -> dict[str, str]:
-    """Memories that lie behind a link -> kind of the link."""
-    return {name: each.link.kind for name, each in chip.memories.items() if each.link is not None}
-
-
 def point(run: Run, batch: int) -> BatchPoint:
     """Return time, bytes and energy of a run, its time split by ``PARTS``."""
-    commands, links = run.program.commands, linked(run.chip)
-    over = {
-        index: command.work.nbytes
-        for index, command in enumerate(commands)
-        if isinstance(command.work, Transfer) and command.work.memory in links
-    }
+    over = over_links(run)
     samples = batch_size(run.program.graph) * run.program.cores
     energy_J = total_J(energy_table(run))
     return BatchPoint(batch, samples, run.time_fs, split_fs(run), sum(over.values()), busy_fs(run, over), energy_J)
-
-
-def busy_fs(run: Run, commands: Collection[int]) -> int:
-    """Time in which at least one of these commands is on its way, fs."""
-    pieces = sorted((piece.start, piece.end) for piece in run.slices if piece.command in commands)
-    busy, until = 0, 0
-    for start, end in pieces:
-        busy += max(0, end - max(start, until))
-        until = max(until, end)
-    return busy
-
-
-def split_fs(run: Run) -> dict[str, int]:
-    """Time of a run by part (keys of ``PARTS``), fs; in sum ``run.time_fs``."""
-    attached = run.chip.memories
-    behind = {name for each in linked(run.chip) for name in (each, link_name(attached[each].link))}
-    parts = dict.fromkeys(PARTS, 0)
-    for blame, fs in by_blame(run).items():
-        parts[_part(blame, behind)] += fs
-    return parts
-
-
-def _part(blame: Blame, behind: Collection[str]) -> str:
-    if blame.kind in MOVING:
-        return "link" if blame.resource in behind else "memory"
-    if KINDS[blame.kind].computing:
-        return "compute"
-    return "host" if blame.kind == "host" else "other"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,7 +14,7 @@ from accelsim.report.style import BLUE, ORANGE, VERMILLION
 from accelsim.report.text import Facts, ends_text, percent, si
 from accelsim.serving.asked import Served
 from accelsim.serving.blocks import TOKENS
-from accelsim.serving.measures import MEASURES, SHARES, growth_per_s, latencies, tpot_s, ttft_s, within
+from accelsim.serving.measures import MEASURES, SHARES, Figure, grown_per_s, latencies, tpot_s, ttft_s, within
 from accelsim.serving.service import Service
 from accelsim.version import tool_version
 
@@ -28,15 +28,14 @@ PLACES = 800
 
 def answer(found: Served, limits: Mapping[str, float]) -> Answer:
     """Report a service. ``limits``: s, by names of latencies."""
-    rows, figures = _rows(found), facts(found, limits)
+    texts = {name: measure.text for name, measure in MEASURES.items()}
+    rows = latency_rows(latencies(found.service), [latencies(each) for each in found.ends or ()], texts)
+    figures = facts(found, limits)
     told = [*sentences(found, figures)]
-    fields = [Field("text", "latency")]
-    fields += [Field("", name, partial(_cell, name), True) for name in COLUMNS]
-    legend = "In brackets: what they are if all steps take as little or as long as the model may be off (90 %)"
     shown = [
         " ".join(told),
         "",
-        Table(fields, rows, legend=legend if found.ends else "Steps on this chip have no interval"),
+        latency_table(rows, "steps"),
         "",
         block("service", _summary(found, figures)),
         *notes(_notes(found)),
@@ -47,24 +46,38 @@ def answer(found: Served, limits: Mapping[str, float]) -> Answer:
     )
 
 
-def _rows(found: Served) -> list[Facts]:
-    """Latencies for JSON and CSV: each figure, the ends that its step times give, and those that few requests leave."""
-    middle, ends = latencies(found.service), [latencies(each) for each in found.ends or ()]
+Latencies = Mapping[str, Mapping[str, Figure]]
+"""Figures of latencies, s, by name of the latency and of the figure."""
+
+
+def latency_rows(middle: Latencies, ends: Sequence[Latencies], texts: Mapping[str, str]) -> list[Facts]:
+    """Return latencies for JSON and CSV: each figure, the ends that times of the chip give, and those that few requests
+    leave. ``texts``: what each latency is called."""
     rows = []
     for name, figures in middle.items():
-        row: Facts = {"name": name, "text": MEASURES[name].text}
+        row: Facts = {"name": name, "text": texts[name]}
         for key, figure in figures.items():
             row[f"{key}_s"] = figure.value
-            steps = sorted([figure.value, *(each[name][key].value for each in ends)])
+            steps = sorted([figure.value, *(each[name][key].value for each in ends if name in each)])
             row[f"{key}_low_s"], row[f"{key}_high_s"] = (steps[0], steps[-1]) if ends else (None, None)
             row[f"{key}_sampled_low_s"], row[f"{key}_sampled_high_s"] = figure.low, figure.high
         rows.append(row)
     return rows
 
 
+def latency_table(rows: Sequence[Facts], what: str) -> Table:
+    """Return a table of latencies. ``what``: steps or batches, whose times have intervals or none."""
+    fields = [Field("text", "latency"), *(Field("", name, partial(_cell, name), True) for name in COLUMNS)]
+    if any(row["mean_low_s"] is not None for row in rows):
+        legend = f"In brackets: what they are if all {what} take as little or as long as the model may be off (90 %)"
+        return Table(fields, rows, legend=legend)
+    return Table(fields, rows, legend=f"{what.capitalize()} on this chip have no interval")
+
+
 def _cell(key: str, row: Facts) -> str:
     low, high = row[f"{key}_low_s"], row[f"{key}_high_s"]
-    spread = "" if low is None else f"\n({si(low, 's')} to {si(high, 's')})"
+    ends = [] if low is None else list(dict.fromkeys((si(low, "s"), si(high, "s"))))
+    spread = f"\n({' to '.join(ends)})" if len(ends) > 1 else ""
     return f"{si(row[f'{key}_s'], 's')}{spread}"
 
 
@@ -87,7 +100,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "preemptions": sum(each.preempted for each in service.sequences),
         "tokens_computed_again": sum(each.again for each in service.sequences),
         "mean_decoding": _mean_decoding(service), "steps": sum(len(steps.end_s) for steps in service.steps),
-        "queue_grows_per_s": growth_per_s(service) if not found.load.clients else None,
+        "queue_grows_per_s": grown_per_s(service) if not found.load.clients else None,
         "limits_s": dict(limits), "within_limits": within(service, limits) if limits else None,
         "steps_simulated": {name: each.simulated for name, each in found.times.tables.items()},
         "largest_interpolation_error": max(each.error for each in found.times.tables.values()),

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from accelsim.explore.batching import PARTS, Batching
+from accelsim.account.host_link import PARTS
+from accelsim.explore.batching import Batching
 from accelsim.explore.studies import Crossover, Ladder, crossover_sentences, error_text, ladder_sentences
 from accelsim.report.answer import Answer, Field, Part, Table, in_unit, records
 from accelsim.report.picture import Axis, Panel, Picture, bars, line, stacked

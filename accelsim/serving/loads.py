@@ -64,8 +64,8 @@ def read_load(text: str) -> Load:
     name, _, rest = text.partition(":")
     first, *others = (part.strip() for part in rest.split(","))
     if name == CLOSED:
-        clients = _number(first, "--load", "a number of clients, such as closed:64", whole=True)
-        given = _named(others, {"think": None}, "--load")
+        clients = number(first, "--load", "a number of clients, such as closed:64", whole=True)
+        given = named(others, {"think": None}, "--load")
         think = given.get("think", "")
         try:
             return Load(name, clients=int(clients), think_s=units.parse(think, "s") if think else 0.0)
@@ -76,11 +76,11 @@ def read_load(text: str) -> Load:
         expected = f"{', '.join(known)}; such as poisson:8/s"
         raise UsageError(f"no process of arrivals {name!r}", "--load", expected, nearest(name, known))
     params = PROCESSES[name].params
-    given = _named(others, params, "--load")
-    rate = _number(first.removesuffix("/s"), "--load", f"requests per second, such as {name}:8/s")
+    given = named(others, params, "--load")
+    rate = number(first.removesuffix("/s"), "--load", f"requests per second, such as {name}:8/s")
     lacking = [key for key, usual in params.items() if usual is None and key not in given]
     UsageError.raise_for(Problem(f"no {key}", "--load", f"{name}:8/s,{key}=3") for key in lacking)
-    own = {key: _number(value, "--load", _words(key), most=MOST.get(key, inf)) for key, value in given.items()}
+    own = {key: number(value, "--load", _words(key), most=MOST.get(key, inf)) for key, value in given.items()}
     usual = {key: value for key, value in params.items() if value is not None}
     return Load(name, rate, usual | own)
 
@@ -94,18 +94,19 @@ def read_lengths(text: str) -> Spread:
         raise UsageError(f"no distribution of lengths {name!r}", "--lengths", expected, nearest(name, LENGTHS))
     if len(parts) < 2:
         raise UsageError(f"{text!r}", "--lengths", f"means of prompts and outputs, such as {name}:1024,256")
-    prompt, output = (_number(each, "--lengths", "tokens", whole=True) for each in parts[:2])
+    prompt, output = (number(each, "--lengths", "tokens", whole=True) for each in parts[:2])
     usual, most = LENGTHS[name].cv, LENGTHS[name].most
-    given = _named(parts[2:], {"cv": usual} if usual else {}, "--lengths")
+    given = named(parts[2:], {"cv": usual} if usual else {}, "--lengths")
     expected = f"a number below {most:.2g}, such as cv=0.5" if most < inf else "a number, such as cv=0.5"
-    return name, prompt, output, _number(given["cv"], "--lengths", expected, most=most) if given else usual
+    return name, prompt, output, number(given["cv"], "--lengths", expected, most=most) if given else usual
 
 
 def _words(key: str) -> str:
     return f"a number below {MOST[key]:g}, such as {key}=0.2" if key in MOST else f"a number, such as {key}=3"
 
 
-def _named(parts: list[str], known: Mapping[str, object], where: str) -> dict[str, str]:
+def named(parts: list[str], known: Mapping[str, object], where: str) -> dict[str, str]:
+    """Return NAME=VALUE parts as a dictionary. Raises UsageError with all that are none of the ``known`` names."""
     found, problems = dict[str, str](), list[Problem]()
     for part in parts:
         key, equals, value = part.partition("=")
@@ -116,7 +117,8 @@ def _named(parts: list[str], known: Mapping[str, object], where: str) -> dict[st
     return found
 
 
-def _number(text: str, where: str, expected: str, whole: bool = False, most: float = inf) -> float:
+def number(text: str, where: str, expected: str, whole: bool = False, most: float = inf) -> float:
+    """Return a number above 0 and below ``most``. Raises UsageError with what is ``expected``."""
     try:
         value = float(text)
     except ValueError:
@@ -130,9 +132,13 @@ def drawn(load: Load, lengths: Spread, count: int, seed: int) -> Iterator[Reques
     """Yield requests of a load; arrivals, prompts and outputs are drawn by themselves, so that one can change and the
     others stay."""
     name, prompt, output, cv = lengths
-    arrivals = np.zeros(count)
-    if not load.clients:
-        arrivals = PROCESSES[load.process].draw(generator(seed, 0), count, load.rate, load.params)
     sizes = (LENGTHS[name].draw(generator(seed, 1 + at), count, mean, cv) for at, mean in enumerate((prompt, output)))
     whole = (np.maximum(1, np.rint(each)).astype(int) for each in sizes)
-    yield from map(Request, arrivals.tolist(), *(each.tolist() for each in whole))
+    yield from map(Request, arrivals(load, count, seed).tolist(), *(each.tolist() for each in whole))
+
+
+def arrivals(load: Load, count: int, seed: int) -> Array:
+    """Return when requests of a load arrive, s; those of a closed loop at 0."""
+    if load.clients:
+        return np.zeros(count)
+    return PROCESSES[load.process].draw(generator(seed, 0), count, load.rate, load.params)

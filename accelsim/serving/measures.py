@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, sqrt
 from typing import NamedTuple
 
@@ -105,16 +105,22 @@ def latencies(service: Service) -> dict[str, dict[str, Figure]]:
     return found
 
 
-def growth_per_s(service: Service) -> float:
-    """Return by how many requests per second more are in the service over the second half of all arrivals; 0 where
-    chance may make as much of it (three standard deviations of Poisson counts)."""
-    times = [each.request.arrival_s for each in service.sequences]
-    middle, last = times[len(times) // 2], times[-1]
+def growth_per_s(arrivals: Sequence[float], ends: Sequence[float]) -> float:
+    """Return by how many requests per second more are in a service over the second half of all arrivals; 0 where
+    chance may make as much of it (three standard deviations of Poisson counts). Both in s, by request."""
+    middle, last = arrivals[len(arrivals) // 2], arrivals[-1]
     if last <= middle:
         return 0.0
-    inside = [sum(each.request.arrival_s <= at < each.last_s for each in service.sequences) for at in (middle, last)]
+    pairs = [*zip(arrivals, ends, strict=True)]
+    inside = [sum(begin <= at < end for begin, end in pairs) for at in (middle, last)]
     more = inside[1] - inside[0]
     return more / (last - middle) if more > 3 * sqrt(sum(inside)) else 0.0
+
+
+def grown_per_s(service: Service) -> float:
+    """Return ``growth_per_s`` of a service."""
+    sequences = service.sequences
+    return growth_per_s([each.request.arrival_s for each in sequences], [each.last_s for each in sequences])
 
 
 def within(service: Service, limits: Mapping[str, float]) -> float:

@@ -11,7 +11,7 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.explore.batching import split_fs
+from accelsim.account.host_link import split_fs
 from accelsim.network.link import FS_PER_S, lane, transfer
 from accelsim.network.noc.routes import bound, channel_load, estimate, zero_load_mean
 from accelsim.network.noc.simulate import simulate

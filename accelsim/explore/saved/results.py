@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from accelsim.account.host_link import linked
 from accelsim.errors import Problem, UsageError
-from accelsim.explore.batching import linked
 from accelsim.explore.sweep.point import DONE
 from accelsim.explore.sweep.space import Sweep, axes_of
 from accelsim.explore.sweep.store import Member, Store

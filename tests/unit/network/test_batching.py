@@ -7,8 +7,9 @@ import pytest
 import accelsim
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import energy_table, total_J
+from accelsim.account.host_link import PARTS, busy_fs, linked, split_fs
 from accelsim.errors import UsageError
-from accelsim.explore.batching import PARTS, batching, busy_fs, linked, split_fs
+from accelsim.explore.batching import batching
 from accelsim.machine.run import Slice
 from accelsim.spec.yaml.load import list_chips, load_chip
 

@@ -11,7 +11,7 @@ import pytest
 from accelsim.seeds import generator
 from accelsim.serving.blocks import Pool
 from accelsim.serving.loads import drawn, read_lengths, read_load
-from accelsim.serving.measures import end_to_end_s, growth_per_s, itl_s, mean, percentile, tpot_s, ttft_s
+from accelsim.serving.measures import end_to_end_s, grown_per_s, itl_s, mean, percentile, tpot_s, ttft_s
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.base import Batch
 from accelsim.serving.schedulers.vllm import Vllm
@@ -107,4 +107,4 @@ def test_percentiles_are_numpys_with_ranks_around_them() -> None:
 def test_a_queue_grows_by_what_arrives_too_much(rate: int, count: int, grows: float) -> None:
     """Ten requests a second are served."""
     requests = list(drawn(read_load(f"constant:{rate}/s"), ONE, count, seed=0))
-    assert growth_per_s(served(requests, 0.1)) == pytest.approx(grows, rel=0.05)
+    assert grown_per_s(served(requests, 0.1)) == pytest.approx(grows, rel=0.05)

@@ -1,0 +1,58 @@
+"""``accelsim serve`` for models that answer one item at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from accelsim.cli.common import Command, Number, option
+
+if TYPE_CHECKING:
+    from accelsim.errors import Gather
+    from accelsim.report.answer import Answer
+
+
+OPTIONS = {
+    "before": option("--before", "Work of the host before the chip: decode-jpeg, resize, normalise, tokenise, 3ms; "
+                     "keep=30%: share of requests that need the chip.", "", metavar="WORK,..."),
+    "after": option("--after", "Work of the host after the chip: top5, nms, 1ms.", "", metavar="WORK,..."),
+    "cores": option("--cores", "Cores of the host.", 8, least=1),
+    "timeout": option("--timeout", "Age from which on no work begins for a request: 100ms.", "", metavar="TIME"),
+    "urgent": option("--urgent", "Share of requests that go before the others.", 0.0, type=Number(0, 1)),
+}  # fmt: skip
+"""Options of models that answer one item at a time."""
+TOKENS = {"lengths", "trace", "plan", "router", "budget", "most", "memory", "kv_dtype", "stack"}
+"""Options of language models."""
+
+
+def answer(gather: Gather, model: str, limits: dict[str, float], asked: dict[str, Any]) -> Answer:
+    """Simulate a service of a model that answers one item at a time; ``asked``: options by name."""
+    from dataclasses import fields
+
+    from accelsim.report import service_items
+    from accelsim.serving.items.asked import Question, served
+
+    known = {each.name for each in fields(Question)}
+    question = Question(model, **{name: value for name, value in asked.items() if name in known})
+    gather.refuse(limits.keys() - {"e2e"}, "a limit of tokens", "--limit", f"e2e=15ms: {model} has no tokens")
+    return service_items.answer(gather.read(lambda: served(question)), limits)
+
+
+def options(command: Command) -> Command:
+    """Add the options of models that answer one item at a time to a command."""
+    for each in reversed(OPTIONS.values()):
+        command = each(command)
+    return command
+
+
+def refuse(gather: Gather, generates: bool, model: str) -> None:
+    """Keep what was given and has no meaning for a model. ``generates``: it is a language model."""
+    context = click.get_current_context()
+    kind, other = ("a language model", "another model") if generates else ("no language model", "a language model")
+    for param in context.command.params:
+        name = param.name or ""
+        wrong = name in ({*OPTIONS, "scheduler"} if generates else TOKENS)
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        gather.refuse(wrong and given, f"{model} is {kind}", param.opts[0], other)

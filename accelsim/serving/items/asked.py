@@ -1,0 +1,164 @@
+"""A service of any model as it is asked for, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import NamedTuple
+
+from accelsim import units
+from accelsim.errors import Gather, UsageError
+from accelsim.seeds import generator
+from accelsim.serving.items.batcher import Dynamic
+from accelsim.serving.items.flow import Flow, Host, simulate
+from accelsim.serving.items.line import Arrival
+from accelsim.serving.items.rules import NAME, read_dynamic
+from accelsim.serving.items.times import BatchTimes
+from accelsim.serving.items.work import Work, read_work
+from accelsim.serving.loads import Load, arrivals, read_load
+from accelsim.spec.yaml.chips import load_chip
+from accelsim.workload.sources.load import check_there
+
+URGENT, USUAL = 0, 1
+"""Classes of requests."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question. ``before``, ``after``: work of the host for an item, on ``cores``; ``timeout``: age from which on no
+    work begins for an item; ``urgent``: share of items that go before others; ``replicas``: chips with one queue."""
+
+    model: str
+    on: str
+    load: str = "poisson:1/s"
+    scheduler: str = ""
+    before: str = ""
+    after: str = ""
+    cores: int = 8
+    timeout: str = ""
+    urgent: float = 0.0
+    requests: int = 1000
+    seed: int = 0
+    replicas: int = 1
+    dtype: str = ""
+    overrides: tuple[str, ...] = ()
+
+
+class Bounds(NamedTuple):
+    """Items a second that each part could serve alone: the cores of the host, the links, the chips; and the instances,
+    each of which transfers and computes one after the other."""
+
+    cpu: float
+    pcie: float
+    chip: float
+    instances: float
+
+    @property
+    def rate(self) -> float:
+        """Items a second that the service can serve."""
+        return min(self)
+
+    @property
+    def limit(self) -> str:
+        """Part that limits the service. If instances do, it is where they spend more time: the link or the chip."""
+        if self.cpu <= self.rate:
+            return "CPU"
+        return "chip" if self.chip <= self.pcie else "PCIe"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question whose texts are read."""
+
+    question: Question
+    rules: Dynamic
+    before: Work
+    after: Work
+    load: Load
+    timeout_s: float
+    times: BatchTimes
+
+    def run(self, load: Load, factor: float = 1.0) -> Flow:
+        """Simulate the service under a load; all batches take ``factor`` times as long."""
+        question, count, seed = self.question, self.question.requests, self.question.seed
+        ranks = URGENT + (generator(seed, 3).random(count) >= question.urgent)
+        kept = generator(seed, 4).random(count) < self.before.keep
+        rows = zip(arrivals(load, count, seed).tolist(), ranks.tolist(), kept.tolist(), strict=True)
+        host = Host(
+            lambda number: self.before.seconds, lambda number: self.after.seconds, question.cores, self.rules.queue,
+            self.timeout_s,
+        )  # fmt: skip
+        return simulate(
+            (Arrival(*row) for row in rows), self.rules, lambda size: self.times.cost(size).scaled(factor), host,
+            question.replicas, load.clients, load.think_s,
+        )  # fmt: skip
+
+    @cached_property
+    def full(self) -> int:
+        """Items of a batch if more than enough wait."""
+        return self.rules.size(self.rules.most, True)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Rates that the parts could serve, in full batches."""
+        cost, chips, keep = self.times.cost(self.full), self.question.replicas, self.before.keep
+        items = chips * self.full / keep
+        core_s = self.before.seconds + keep * self.after.seconds
+        return Bounds(
+            self.question.cores / core_s if core_s else inf,
+            items / cost.link_s if cost.link_s else inf,
+            items / (cost.seconds - cost.transfer_s),
+            items * self.rules.instances / cost.seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Served:
+    """Outcome of a question: ``flow``, the service; ``ends``: the same if all batches take as little or as long as the
+    model may be off (90 %), None without an interval."""
+
+    asked: Asked
+    flow: Flow
+    ends: tuple[Flow, Flow] | None
+
+
+def read(question: Question) -> Asked:
+    """Read all texts of a question. Raises UsageError, SpecError and ModelError with all problems."""
+    gather = Gather()
+    with gather.also():
+        load = read_load(question.load)
+    with gather.also():
+        rules = read_dynamic(question.scheduler or NAME)
+    with gather.also():
+        before = read_work(question.before, "--before")
+    with gather.also():
+        after = read_work(question.after, "--after")
+    with gather.also():
+        timeout_s = _timeout_s(question.timeout)
+    gather.check(question.model, check_there)
+    with gather.also():
+        times = BatchTimes(question.model, load_chip(question.on, question.overrides), question.dtype)
+    gather.done()
+    times.cost(1)
+    return Asked(question, rules, before, after, load, timeout_s, times)
+
+
+def _timeout_s(text: str) -> float:
+    try:
+        seconds = units.parse(text, "s") if text else inf
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise UsageError(f"{text!r}", "--timeout", "a time with its unit, such as 100ms")
+    return seconds
+
+
+def served(question: Question) -> Served:
+    """Simulate a service. Raises UsageError, SpecError and ModelError."""
+    asked = read(question)
+    flow = asked.run(asked.load)
+    usual = sorted(batch.size for batch in flow.batches)[len(flow.batches) // 2] if flow.batches else 1
+    factors = asked.times.ends(usual)
+    ends = None if factors is None else (asked.run(asked.load, factors[0]), asked.run(asked.load, factors[1]))
+    return Served(asked, flow, ends)
