@@ -251,17 +251,26 @@ class _Maker:
         if self._request.values == "off":
             return execute(prepare(request))
         if past:
-            request = replace(request, inputs={"tokens": self.written[-1], **self._caches})
+            caches = {name: array[:, :, -self._rows(name) :] for name, array in self._caches.items()}
+            request = replace(request, inputs={"tokens": self.written[-1], **caches})
         run = execute(prepare(request))
         self._remember(run.program.graph, run.outputs)
         return run
 
+    def _rows(self, name: str) -> int:
+        """Rows of a cache that the next call reads: with a window those that its token sees beside itself."""
+        style = ZOO[str(self._request.model)].style
+        window = style.layer(int(name[1 : name.index(".")])).window if style else 0
+        return window - 1 if window else 0
+
     def _remember(self, graph: Graph, outputs: dict[str, Array]) -> None:
         logits, *caches = graph.outputs
         self.written.append(np.argmax(outputs[logits], axis=2))
-        self._caches = {  # keys and values of each layer, as a decoder returns them
-            f"l{index // 2}.{'kv'[index % 2]}_past": outputs[cache] for index, cache in enumerate(caches)
-        }
+        self._caches = {}
+        for cache in caches:  # keys and values of each layer, or keys alone, as a decoder returns them
+            layer = cache.partition(".")[0]
+            key = f"{layer}.k_past"
+            self._caches[f"{layer}.v_past" if key in self._caches else key] = outputs[cache]
 
 
 class _Calls:

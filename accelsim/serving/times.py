@@ -7,9 +7,10 @@ long sequences that decode, takes what it takes alone (``cluster.serving``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
@@ -29,6 +30,7 @@ from accelsim.cluster.step.transformer import Transformer
 from accelsim.serving.schedulers.base import Batch
 from accelsim.serving.tables import Asked, Table, Values
 from accelsim.time import FS
+from accelsim.workload.zoo.style import Layer
 
 TILE = 64
 """Rows of the tiles in which products are computed, or a part of them, on most chips."""
@@ -105,20 +107,31 @@ class StepTimes:
 
     def _products(self, rows: int) -> Values:
         call = Call(self.model, 1, rows, 0, self.plan.tp)
-        layer = (projections,) if call.tp == 1 else (projections, feed_forward)
-        return self._sum([(embedding, 1), *((piece, self.model.layers) for piece in layer)], call)
+        makers = (projections,) if call.tp == 1 else (projections, feed_forward)
+        layers = [(partial(make, layer=layer), times) for make in makers for layer, times in self._kinds]
+        return self._sum([(embedding, 1), *layers], call)
 
     def _attended(self, sequences: int, seq: int, past: int) -> Asked:
         whole = block if self.plan.tp == 1 else attention
-        layer = self._one(whole, Call(self.model, sequences, seq, past, self.plan.tp))
-        rows = self._one(projections, Call(self.model, 1, sequences * seq, 0, self.plan.tp))
-        layers = self.model.layers
-        added = tuple([layers * (a - b) for a, b in zip(layer, rows, strict=True)])
-        return Asked(added, tuple([layers * each for each in layer]))
+        call = Call(self.model, sequences, seq, past, self.plan.tp)
+        alone = Call(self.model, 1, sequences * seq, 0, self.plan.tp)
+        added, wholes = list[Values](), list[Values]()
+        for layer, times in self._kinds:
+            each, rows = (
+                self._one(partial(whole, layer=layer), call),
+                self._one(partial(projections, layer=layer), alone),
+            )
+            added.append(tuple([times * (a - b) for a, b in zip(each, rows, strict=True)]))
+            wholes.append(tuple([times * a for a in each]))
+        return Asked(_sums(added), _sums(wholes))
 
-    def _sum(self, counted: list[tuple[Callable[[Call], Piece], int]], call: Call) -> Values:
-        parts = [[times * each for each in self._one(make, call)] for make, times in counted]
-        return tuple(map(sum, zip(*parts, strict=True)))
+    @cached_property
+    def _kinds(self) -> list[tuple[Layer, int]]:
+        """Each kind of layer with its count."""
+        return [*Counter(self.model.kinds).items()]
+
+    def _sum(self, counted: Sequence[tuple[Callable[[Call], Piece], int]], call: Call) -> Values:
+        return _sums([tuple([times * each for each in self._one(make, call)]) for make, times in counted])
 
     def _one(self, make: Callable[[Call], Piece], call: Call) -> Values:
         """Time and energy of a piece on the devices of a replica, with its collective and the host that starts it."""
@@ -129,6 +142,10 @@ class StepTimes:
         comm = fleet.collective(piece.kind, self.devices.message_B(piece.elements), [ranks]) if piece.kind else Comm()
         joules = sum(each.cost.energy_J for each in made.values()) + comm.energy_J
         return seconds + comm.time_fs * FS, joules
+
+
+def _sums(parts: Sequence[Values]) -> Values:
+    return tuple(map(sum, zip(*parts, strict=True)))
 
 
 def _whole(values: Values) -> Asked:

@@ -14,11 +14,15 @@ HIDDEN = -1e9
 
 @dataclass(frozen=True)
 class CausalMask:
-    """0 where a token may look, ``HIDDEN`` at later ones: float32 [tokens, past + tokens], after so many axes of 1."""
+    """0 where a token may look, ``HIDDEN`` at later ones: float32 [tokens, past + tokens], after so many axes of 1.
+
+    ``window``: a token sees itself and the last tokens before it, so many in all (0: all tokens before it).
+    """
 
     tokens: int
     past: int = 0
     before: int = 0
+    window: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -27,4 +31,7 @@ class CausalMask:
 
     def __call__(self) -> Array:
         """The values."""
-        return np.triu(np.full(self.shape, HIDDEN, np.float32), self.past + 1)
+        hidden = np.triu(np.full(self.shape, HIDDEN, np.float32), self.past + 1)
+        if self.window:
+            hidden += np.tril(np.full(self.shape, HIDDEN, np.float32), self.past - self.window)
+        return hidden

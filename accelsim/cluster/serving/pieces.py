@@ -6,7 +6,8 @@ its collective. Keys and values are kept by head, each device those of its heads
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +31,8 @@ from accelsim.time import FS
 from accelsim.workload.graph import FORMAT_BYTES, Graph
 from accelsim.workload.nodes import ELSEWHERE
 from accelsim.workload.zoo.build import Builder
-from accelsim.workload.zoo.decoder import Decoder, Style
+from accelsim.workload.zoo.decoder import Decoder
+from accelsim.workload.zoo.style import ALIKE, Layer
 
 ATTENTION, FEED_FORWARD, BLOCK = "attention", "feed-forward", "block"
 EMBEDDING, HEAD, PROJECTIONS = "embedding", "head", "projections"
@@ -86,19 +88,8 @@ def _resident(graph: Graph) -> Graph:
 
 def _builder(call: Call, name: str) -> tuple[Builder, Decoder]:
     """Return what writes the share of one device."""
-    model, b = call.model, Builder(name)
-    params = {
-        "hidden": model.hidden,
-        "heads": model.heads,
-        "kv_heads": model.kv_heads,
-        "ffn": model.ffn,
-        "vocab": model.vocab,
-        "bias": int(model.bias),
-        "seq": call.seq,
-        "past": call.past,
-    }
-    style = Style(model.gated, context=model.positions, tied=model.tied)
-    return b, Decoder(b, call.batch, params, style, call.tp)
+    b = Builder(name)
+    return b, call.model.decoder(b, call.batch, call.seq, call.past, call.tp)
 
 
 def _entry(call: Call, b: Builder) -> str:
@@ -119,40 +110,43 @@ def embedding(call: Call) -> Piece:
     return Piece(EMBEDDING, _resident(b.finish(x)), "all_reduce", call.rows * model.hidden)
 
 
-def attention(call: Call) -> Piece:
+def attention(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build attention for one device's heads, from the norm to the output projection."""
     b, decoder = _builder(call, ATTENTION)
-    decoder.shared_constants()
-    results = decoder.attention(decoder.norm(_entry(call, b), "norm"), "own")
-    return Piece(ATTENTION, _resident(b.finish(*results)), "all_reduce", call.rows * call.model.hidden)
+    decoder.attention.constants()
+    made, caches = decoder.attention.whole(decoder.norm(_entry(call, b), "norm"), "own", layer.window)
+    made = decoder.posted(made, "post")
+    return Piece(ATTENTION, _resident(b.finish(made, *caches)), "all_reduce", call.rows * call.model.hidden)
 
 
-def projections(call: Call) -> Piece:
+def projections(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build attention without scores and mixing: the products with weights before and behind them."""
     b, decoder = _builder(call, PROJECTIONS)
-    decoder.shared_constants()
-    shape = (call.batch, call.seq, call.heads * call.model.head_dim)
+    decoder.attention.constants()
+    shape = (call.batch, call.seq, decoder.attention.width)
     entry = _entry(call, b)
-    made, *others = decoder.projections(decoder.norm(entry, "norm"), b.input("attended", shape), "own")
+    normed, attended = decoder.norm(entry, "norm"), b.input("attended", shape)
+    made = decoder.attention.out(attended, "own")
+    others = decoder.attention.projected(normed, "own", layer.window)
     if call.tp > 1:
+        made = decoder.posted(made, "post")
         return Piece(PROJECTIONS, _resident(b.finish(made, *others)), "all_reduce", call.rows * call.model.hidden)
-    x = b.op("Add", [made, entry], "own.sum1")
-    x = b.op("Add", [decoder.fed(decoder.norm(x, "own.norm2"), "own"), x], "own.sum2")
-    return Piece(PROJECTIONS, _resident(b.finish(x, *others)), "", 0)
+    return Piece(PROJECTIONS, _resident(b.finish(decoder.after(made, entry, "own", layer), *others)), "", 0)
 
 
-def feed_forward(call: Call) -> Piece:
+def feed_forward(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build the feed-forward part, from the norm to the down projection, for one device's part of the inner width."""
     b, decoder = _builder(call, FEED_FORWARD)
-    y = decoder.fed(decoder.norm(_entry(call, b), "norm"), "own")
+    y = decoder.posted(decoder.fed(decoder.norm(_entry(call, b), "norm"), "own", layer), "post")
     return Piece(FEED_FORWARD, _resident(b.finish(y)), "all_reduce", call.rows * call.model.hidden)
 
 
-def block(call: Call) -> Piece:
+def block(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build a whole layer for one device alone; it has no collective."""
     b, decoder = _builder(call, BLOCK)
-    decoder.shared_constants()
-    return Piece(BLOCK, _resident(b.finish(*decoder.block(_entry(call, b), "own"))), "", 0)
+    decoder.attention.constants()
+    x, caches = decoder.block(_entry(call, b), "own", layer)
+    return Piece(BLOCK, _resident(b.finish(x, *caches)), "", 0)
 
 
 def head(call: Call) -> Piece:
@@ -161,19 +155,19 @@ def head(call: Call) -> Piece:
     x = _entry(call, b)
     if call.seq > 1:
         x = b.op("Slice", [x], "last", starts=[call.seq - 1], ends=[call.seq], axes=[1], steps=[1])
-    y = b.project(decoder.norm(x, "norm"), ceil(model.vocab / call.tp), "logits", bias=False)
+    y = decoder.logits(decoder.norm(x, "norm"), ceil(model.vocab / call.tp))
     elements = call.batch * ceil(model.vocab / call.tp) * call.tp
     return Piece(HEAD, _resident(b.finish(y)), "all_gather", elements)
 
 
-def pieces(call: Call, layers: int, first: bool, last: bool) -> Iterator[tuple[Piece, int]]:
-    """Yield each piece of a pipeline stage of ``layers`` layers, with its count. The ``first`` stage has the embedding,
-    the ``last`` the head."""
+def pieces(call: Call, layers: Sequence[Layer], first: bool, last: bool) -> Iterator[tuple[Piece, int]]:
+    """Yield each piece of a pipeline stage of ``layers``, with its count. The ``first`` stage has the embedding, the
+    ``last`` the head."""
     if first:
         yield embedding(call), 1
-    for piece in (block,) if call.tp == 1 else (attention, feed_forward):
-        if layers:
-            yield piece(call), layers
+    for make in (block,) if call.tp == 1 else (attention, feed_forward):
+        for layer, times in Counter(layers).items():
+            yield make(call, layer), times
     if last:
         yield head(call), 1
 
@@ -280,9 +274,9 @@ def _cost(run: Run, call: Call, piece: Piece, widths: Widths) -> PieceCost:
     weights = ceil(piece.learnt * widths.weight)
     needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
     held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)
-    tokens = call.batch * (call.past + call.seq)
-    caches = ceil(2 * tokens * call.kv_heads * call.model.head_dim * widths.cache)
-    kept = caches if any("cache" in name for name in run.program.graph.states.values()) else 0
+    graph = run.program.graph
+    caches = sum(graph.tensors[name].elements for name in graph.states.values() if "cache" in name)
+    kept = ceil(caches * widths.cache)
     return PieceCost(cost, products_s(run), max(0, held - weights - kept), parts(run) is not None)
 
 

@@ -244,11 +244,12 @@ def needs(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bo
 def cache_B(devices: Devices, layout: Layout, tokens: int, stage: int) -> int:
     """Return the bytes of keys and values of ``tokens`` tokens of all sequences of a replica, on one device of a stage.
 
-    2 x layers x own heads x depth x tokens x sequences x bytes of an element.
+    Sum over layers of 2 x own heads x depth x tokens, times sequences x bytes of an element; see ``Transformer.cached``
+    for layers that keep less.
     """
-    call = layout.call(1, 0)
-    elements = layout.layers(stage) * call.kv_heads * layout.model.head_dim * tokens * layout.sequences
-    return ceil(2 * elements * devices.widths.cache)
+    model, tp = layout.model, layout.plan.tp
+    elements = sum(model.cached(layer, tokens, tp) for layer in layout.layers(stage))
+    return ceil(elements * layout.sequences * devices.widths.cache)
 
 
 def check_memory(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> None:

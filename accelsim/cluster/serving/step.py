@@ -17,6 +17,7 @@ from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.kernels.whole import KernelSeconds
 from accelsim.time import FS
+from accelsim.workload.zoo.style import Layer
 
 T = TypeVar("T")
 Figure = Callable[[T], float]
@@ -115,10 +116,12 @@ class Layout(NamedTuple):
         """Sequences of the largest group."""
         return -(-self.sequences // self.groups)
 
-    def layers(self, stage: int) -> int:
+    def layers(self, stage: int) -> tuple[Layer, ...]:
         """Return the layers of a stage: equal numbers; if they do not divide, later stages have one more."""
         base, more = divmod(self.model.layers, self.plan.pp)
-        return base + (stage >= self.plan.pp - more)
+        longer = self.plan.pp - more
+        first = stage * base + max(0, stage - longer)
+        return self.model.kinds[first : first + base + (stage >= longer)]
 
     def call(self, seq: int, past: int) -> Call:
         """Return the call of one group on ``seq`` tokens after ``past``."""

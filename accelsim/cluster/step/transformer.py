@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.workload.sources.load import split_parameters
 from accelsim.workload.zoo import ZOO
-from accelsim.workload.zoo.decoder import Style
+from accelsim.workload.zoo.build import Builder
+from accelsim.workload.zoo.decoder import Decoder
+from accelsim.workload.zoo.style import PLAIN, Layer, Style
 
 TOKENS = 2048
 """Default tokens of a sequence of a large model in training: those of GPT-3 (Brown et al., 2020)."""
@@ -21,7 +23,8 @@ LARGE = 10**9
 class Transformer:
     """Sizes of a decoder. ``gated``: SwiGLU and RMSNorm, otherwise GELU and LayerNorm; ``bias`` of its projections;
     ``tied``: the embedding is the output projection too; ``positions``: learnt ones (0: none);
-    ``dropout``: after the embedding, the shares of attention and both parts of a block.
+    ``dropout``: after the embedding, the shares of attention and both parts of a block. ``style``: all that its family
+    does differently; ``params``: all parameters of the model.
     """
 
     name: str
@@ -37,11 +40,29 @@ class Transformer:
     tied: bool = True
     positions: int = 2048
     dropout: bool = False
+    style: Style = PLAIN
+    params: tuple[tuple[str, int], ...] = ()
 
     @property
     def head_dim(self) -> int:
         """Elements of a head."""
-        return self.hidden // self.heads
+        return dict(self.params).get("head_dim") or self.hidden // self.heads
+
+    @cached_property
+    def kinds(self) -> tuple[Layer, ...]:
+        """Kind of each layer."""
+        return tuple(self.style.layer(index) for index in range(self.layers))
+
+    def cached(self, layer: Layer, tokens: int, tp: int = 1) -> int:
+        """Return the elements that a layer keeps of a sequence of so many tokens, on one of ``tp`` devices: of latent
+        attention a row that all heads share; with a window no more tokens than it has."""
+        latent = self.style.latent
+        row = latent.keys + latent.turned if latent else 2 * max(1, self.kv_heads // tp) * self.head_dim
+        return row * (min(tokens, layer.window) if layer.window else tokens)
+
+    def decoder(self, b: Builder, batch: int, seq: int, past: int, tp: int) -> Decoder:
+        """Return what writes one call on one of ``tp`` devices."""
+        return Decoder(b, batch, {**dict(self.params), "seq": seq, "past": past}, self.style, tp)
 
     @property
     def layer_parameters(self) -> int:
@@ -91,12 +112,14 @@ def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Trans
     problems = list(_problems(name, given))
     UsageError.raise_for(problems)
     sizes = entry.sizes(given)
-    style = entry.build.keywords["style"] if isinstance(entry.build, partial) else Style()
+    style = entry.style or PLAIN
     layers, hidden, heads, kv_heads, ffn, vocab, seq = (
         sizes[key] for key in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq")
     )
     kinds = (style.gated, bool(sizes["bias"]), style.tied, style.context, style.dropout)
-    made = Transformer(name, layers, hidden, heads, kv_heads, ffn, vocab, seq, *kinds)
+    made = Transformer(
+        name, layers, hidden, heads, kv_heads, ffn, vocab, seq, *kinds, style=style, params=tuple(sizes.items())
+    )  # fmt: skip
     return made if "seq" in given or made.parameters < LARGE else replace(made, seq=TOKENS)
 
 

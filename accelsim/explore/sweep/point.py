@@ -190,6 +190,9 @@ def _tables() -> tuple[str, ...]:
 def _named(name: str) -> str:
     """A model, chip or cluster that is listed by its name, a file by its bytes."""
     path = Path(name)
+    if not path.is_file() and "?" in name:  # a configuration with parameters
+        file, _, parameters = name.partition("?")
+        return f"{_named(file)}?{parameters}"
     return _content(path, path.stat().st_mtime_ns) if path.is_file() else name
 
 

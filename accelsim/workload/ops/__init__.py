@@ -24,7 +24,11 @@ Gemm                   A, B, [C]                     alpha, beta, transA, transB
 ExpertMatMul           X, W[E,K,M], experts[T,k]     row i of X [T, K] (or [T * k, K]) times W of each of its experts,
                                                      one result row for each; padded as ``experts.spread`` says;
                                                      a_zero_point=0, b_zero_point=0
-TopKGating             X[..,E]                       k: softmax over the k largest, and which these are, int32
+TopKGating             X[..,E], [correction[E]]      k: softmax over the k largest, and which these are, int32.
+                                                     score='chosen'; 'softmax' or 'sigmoid': over all, to which the
+                                                     correction is added for the choice; normalise=0: their sum
+                                                     becomes 1; scale=1: a factor; groups=1 of experts, of which
+                                                     top_groups=1 with the largest (pair=0: one, 1: two) count
 Relu Sigmoid Tanh Erf  X                             -; likewise Exp Log Sqrt Neg Abs Reciprocal HardSwish
                                                      Silu Softplus Softsign Mish Sign Floor Ceil Round Sin Cos
                                                      Not Tan Sinh Cosh Asin Acos Atan Asinh Acosh Atanh BitwiseNot
@@ -55,8 +59,9 @@ LpPool                 X[N,C,*S]                     as MaxPool; p: root of the 
 GlobalAveragePool      X[N,C,*S]                     -; likewise GlobalMaxPool
 BatchNormalization     X, scale, B, mean, var        epsilon (inference; one output)
 LRN                    X[N,C,*S]                     size, alpha, beta, bias
-Softmax LogSoftmax     X                             axis, or flatten_from=axis (before opset 13: over all
-                                                     axes from there on, as one)
+Softmax LogSoftmax     X, [sinks]                    axis, or flatten_from=axis (before opset 13: over all
+                                                     axes from there on, as one); sinks, of one element along the
+                                                     axis: scores that take part and have no result
 LayerNormalization     X, scale, [B]                 axis, epsilon; one output
 RMSNormalization       X, scale                      axis, epsilon
 InstanceNormalization  X[N,C,*S], scale, B           epsilon

@@ -7,8 +7,8 @@ that of the experts that were chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm, Op, Work, register
 from accelsim.workload.ops.conv import accumulator
 from accelsim.workload.ops.product import product, shifted
-from accelsim.workload.ops.values import Infers, Ins, Values, array, require, tensor
+from accelsim.workload.ops.unary import sigmoid
+from accelsim.workload.ops.values import Infers, Ins, Values, array, optional, require, tensor
 
 
 class Spread(NamedTuple):
@@ -34,19 +35,47 @@ def spread(choices: int, experts: int) -> Spread:
 
 
 def _gate_infer(node: Node, ins: Ins) -> Infers:
-    x, k = tensor(node, ins, 0), node.attrs["k"]
+    x, k, groups = tensor(node, ins, 0), node.attrs["k"], node.attrs.get("groups", 1)
     require(1 <= k <= x.shape[-1], node, f"{k} of {x.shape[-1]} experts")
+    require(x.shape[-1] % groups == 0, node, f"{x.shape[-1]} experts in {groups} groups")
     shape = (*x.shape[:-1], k)
     return [(shape, x.dtype), (shape, "int32")]
 
 
 def _gate(node: Node, values: Values) -> list[Array]:
-    """The k largest in order, equal ones by their index; softmax over them."""
-    x, k = array(values, 0), node.attrs["k"]
-    chosen = np.argsort(-x, axis=-1, kind="stable")[..., :k]
-    best = np.take_along_axis(x, chosen, axis=-1)
-    grown = np.exp(best - best[..., :1])
-    return [np.asarray(grown / grown.sum(axis=-1, keepdims=True), x.dtype), chosen.astype(np.int32)]
+    """The k largest in order, equal ones by their index, and their shares."""
+    x, correction, attrs = array(values, 0), optional(values, 1), node.attrs
+    scores = SCORES[attrs.get("score", "chosen")](x)
+    choice = _in_groups(scores if correction is None else scores + correction, attrs)
+    chosen = np.argsort(-choice, axis=-1, kind="stable")[..., : attrs["k"]]
+    best = np.take_along_axis(scores, chosen, axis=-1)
+    if attrs.get("score", "chosen") == "chosen":
+        best = _softmax(best)
+    if attrs.get("normalise", False):
+        best = best / best.sum(axis=-1, keepdims=True)
+    return [np.asarray(best * attrs.get("scale", 1.0), x.dtype), chosen.astype(np.int32)]
+
+
+def _softmax(x: Array) -> Array:
+    grown = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
+
+
+SCORES: dict[str, Callable[[Array], Array]] = {"chosen": np.asarray, "softmax": _softmax, "sigmoid": sigmoid}
+"""``score`` of TopKGating -> scores of all experts, of which the largest are chosen."""
+
+
+def _in_groups(choice: Array, attrs: Mapping[str, Any]) -> Array:
+    """Hide the experts of all groups but the best."""
+    groups, kept = attrs.get("groups", 1), attrs.get("top_groups", 1)
+    if groups == 1:
+        return choice
+    grouped = choice.reshape(*choice.shape[:-1], groups, -1)
+    best = np.sort(grouped, axis=-1)[..., -(2 if attrs.get("pair", False) else 1) :].sum(axis=-1)
+    order = np.argsort(-best, axis=-1, kind="stable")[..., kept:]
+    hidden = np.zeros(best.shape, bool)
+    np.put_along_axis(hidden, order, True, axis=-1)
+    return np.where(hidden[..., np.newaxis], -np.inf, grouped).reshape(choice.shape)
 
 
 def _gate_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
@@ -68,7 +97,7 @@ def _shared_infer(node: Node, ins: Ins) -> Infers:
     )
     require(x.shape[1] == w.shape[1], node, f"inner sizes {x.shape[1]} and {w.shape[1]} differ")
     even = spread(chosen.elements, w.shape[0])
-    rows = {chosen.shape[0], even.groups * even.rows}
+    rows = {chosen.shape[0], chosen.elements, even.groups * even.rows}
     require(x.shape[0] in rows, node, f"{x.shape[0]} rows", " or ".join(map(str, sorted(rows))))
     return [((even.groups * even.rows, w.shape[2]), accumulator(x.dtype))]
 

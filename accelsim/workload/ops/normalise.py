@@ -103,10 +103,14 @@ def _lrn_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=outs[0].elements * (others + 5))
 
 
-def _soft(x: Array, axis: int, log: bool) -> Array:
-    shifted = x - x.max(axis=axis, keepdims=True)
+def _soft(x: Array, axis: int, log: bool, sinks: Array | None = None) -> Array:
+    largest = x.max(axis=axis, keepdims=True)
+    largest = largest if sinks is None else np.maximum(largest, sinks)
+    shifted = x - largest
     powers = np.exp(shifted)
     total = powers.sum(axis=axis, keepdims=True)
+    if sinks is not None:
+        total = total + np.exp(sinks - largest)
     return np.asarray(shifted - np.log(total) if log else powers / total)
 
 
@@ -116,7 +120,7 @@ def _softmax(log: bool) -> Kernel:
         first = node.attrs.get("flatten_from")
         with np.errstate(all="ignore"):
             if first is None:
-                return [_soft(x, node.attrs["axis"], log)]
+                return [_soft(x, node.attrs["axis"], log, optional(values, 1))]
             rows = int(np.prod(x.shape[:first], dtype=np.int64))
             return [_soft(x.reshape(rows, -1), 1, log).reshape(x.shape)]
 

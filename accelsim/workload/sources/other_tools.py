@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from accelsim.errors import ModelError
 
@@ -73,39 +71,5 @@ def refuse_other_tools(path: Path) -> None:
     keys = {first or second for first, second in KEY.findall(text)}
     told = (each for each in KINDS if any(keys >= set(every.split()) for every in each.keys))
     kind = kind or next(told, Kind("a text", OWN))
-    expected = "an ONNX file, a topology CSV or a name of 'accelsim models'"
-    if (listed := _listed(text)) and "Hugging Face" in kind.what:
-        expected += f", such as {listed!r}"
-    raise ModelError(f"this is not a model; it looks like {kind.what}", str(path), f"{expected}; see {kind.page}")
-
-
-BASES = {"llama": "llama", "mistral": "llama", "mixtral": "moe", "gpt2": "gpt", "bert": "bert-base"}
-"""``model_type`` of a configuration -> the listed model whose sizes can be set to it."""
-SIZES = {
-    "layers": ("num_hidden_layers", "n_layer"),
-    "hidden": ("hidden_size", "n_embd"),
-    "heads": ("num_attention_heads", "n_head"),
-    "kv_heads": ("num_key_value_heads",),
-    "ffn": ("intermediate_size", "n_inner"),
-    "vocab": ("vocab_size",),
-    "experts": ("num_local_experts",),
-    "top_k": ("num_experts_per_tok",),
-}
-"""Parameter of such a model -> its names in configurations."""
-
-
-def _listed(text: str) -> str:
-    """The listed model with the sizes that a configuration of Hugging Face states, '' where there is none."""
-    try:
-        facts: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    base = BASES.get(str(facts.get("model_type")), "") if isinstance(facts, dict) else ""
-    if not base:
-        return ""
-    given = {name: facts[key] for name, keys in SIZES.items() for key in keys if type(facts.get(key)) is int}
-    if base in ("llama", "gpt") and "heads" in given:
-        given.setdefault("kv_heads", given["heads"])
-    if base == "gpt" and "hidden" in given:
-        given.setdefault("ffn", 4 * given["hidden"])
-    return f"{base}?{','.join(f'{name}={value}' for name, value in given.items())}"
+    expected = f"an ONNX file, a topology CSV or a name of 'accelsim models'; see {kind.page}"
+    raise ModelError(f"this is not a model; it looks like {kind.what}", str(path), expected)

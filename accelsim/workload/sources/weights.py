@@ -225,6 +225,8 @@ _PARAMETERS: dict[tuple[str, int], Law] = {
     ("BatchNormalization", 3): SMALL,
     ("BatchNormalization", 4): VARIANCE,
     ("Gather", 0): EMBEDDING,
+    ("Softmax", 1): SMALL,
+    ("TopKGating", 1): SMALL,
     ("PRelu", 1): SLOPE,
 }
 """(op, input index) -> distribution of that parameter."""

@@ -110,6 +110,10 @@ class Builder:
         """Multiply two tensors by the rules of MatMul."""
         return self.op("MatMul", [a, b], name, a_zero_point=0, b_zero_point=0)
 
+    def capped(self, x: str, cap: float, name: str) -> str:
+        """Soft cap of what is divided by it already: cap tanh(x)."""
+        return self.op("Mul", [self.op("Tanh", [x], f"{name}.tanh"), self.constant(f"{name}.cap", cap)], name)
+
     def conv(self, x: str, filters: int, kernel: int, name: str, **options: int) -> str:
         """Square 2-D convolution on x [n, c, h, w]; options: stride=1, pad=0, group=1, bias=1."""
         group, stride, pad = options.get("group", 1), options.get("stride", 1), options.get("pad", 0)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from accelsim.workload.graph import Graph
-from accelsim.workload.zoo.decoder import Style, decoder
+from accelsim.workload.zoo.decoder import decoder
 from accelsim.workload.zoo.entry import Entry, Params, register
+from accelsim.workload.zoo.style import PLAIN, Experts, Rope, Style
 
-LLAMA_2 = Style()
-LLAMA_3 = Style(theta=500000.0)
+LLAMA_2 = PLAIN
+LLAMA_3 = Style(rope=Rope(500000.0))
 GPT_2 = Style(gated=False, tied=True, context=1024, dropout=True)
 GPT = Style(gated=False, tied=True, context=2048)
-MIXTRAL = Style(theta=1e6)
+MIXTRAL = Style(rope=Rope(1e6), experts=Experts())
 LEAST = {"past": 0, "bias": 0, "train": 0}
 """Parameters that may be 0: no earlier tokens, no biases, no training."""
 
@@ -20,10 +21,15 @@ LEAST = {"past": 0, "bias": 0, "train": 0}
 def _register(name: str, description: str, style: Style, **sizes: int) -> None:
     """Register a decoder: ``seq`` tokens after ``past`` earlier ones, or all to ``train`` on. Where all heads have keys
     of their own (no grouped queries), a model with other ``heads`` has so too."""
+    register(entry_of(name, description, style, sizes))
+
+
+def entry_of(name: str, description: str, style: Style, sizes: Params) -> Entry:
+    """Return a decoder of these sizes as a model."""
     params = {**sizes, "seq": sizes.get("seq", 512), "past": 0, "bias": sizes.get("bias", 0), "train": 0}
     build = partial(_build, style=style, name=name)
     follows = {"kv_heads": "heads"} if sizes["kv_heads"] == sizes["heads"] else {}
-    register(Entry(name, "decoder", description, build, params, least=LEAST, generates=True, follows=follows))
+    return Entry(name, "decoder", description, build, params, least=LEAST, generates=True, follows=follows, style=style)
 
 
 def _build(batch: int, params: Params, style: Style, name: str) -> Graph:

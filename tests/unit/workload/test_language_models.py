@@ -16,7 +16,8 @@ from accelsim.workload.execute import run
 from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.sources.weights import parameters
-from accelsim.workload.zoo.decoder import Rotation
+from accelsim.workload.zoo.rotary import Rotation
+from accelsim.workload.zoo.style import Rope
 from tests.helpers.macs import macs
 
 SIZES = "layers=2,hidden=32,heads=4,ffn=24,vocab=64"
@@ -185,7 +186,7 @@ def test_values_hold_on_chips(chip: str, dtype: str, past: int, seq: int) -> Non
 def test_rotation_turns_pairs_by_their_position() -> None:
     """x cos + swapped sin is the complex product (x1 + i x2) e^(i position rate), half by half (Su et al., eq. 34)."""
     depth, theta, past = 8, 100.0, 3
-    cos, sin = (Rotation(2, past, depth, theta, sine)()[:, 0] for sine in (False, True))
+    cos, sin = (Rotation(2, past, depth, Rope(theta), sine)()[:, 0] for sine in (False, True))
     x = np.random.default_rng(0).normal(size=(2, depth))
     turned = x * cos + np.concatenate([x[:, 4:], x[:, :4]], axis=1) * sin
     rates = theta ** (-2 * np.arange(4) / depth)

@@ -82,7 +82,15 @@ def _top(node: Node, writer: Writer) -> None:
 
 
 def _softmax(node: Node, writer: Writer) -> None:
-    """Softmax over several axes (before opset 13) is one over a matrix view."""
+    """Softmax over several axes (before opset 13) is one over a matrix view; sinks are one more column."""
+    if len(node.inputs) > 1:
+        x, sinks = node.inputs
+        sizes, axis = list(writer.shape(x)), node.attrs["axis"]
+        column = writer.number(node, "column.shape", [*sizes[:axis], 1, *sizes[axis + 1 :]])
+        whole = writer.part(node, "whole", "Concat", x, writer.part(node, "column", "Expand", sinks, column), axis=axis)
+        soft = writer.part(node, "soft", node.op, whole, axis=axis)
+        cut = [writer.number(node, name, [at]) for name, at in (("start", 0), ("end", sizes[axis]), ("axis", axis))]
+        return writer.emit("Slice", [soft, *cut], node.outputs)
     if "flatten_from" not in node.attrs:
         return plain(node, writer)
     shape = writer.number(node, "shape", writer.shape(node.inputs[0]))
@@ -202,11 +210,48 @@ def _matmul(node: Node, writer: Writer) -> None:
 
 
 def _gating(node: Node, writer: Writer) -> None:
-    """TopK, Softmax, Cast."""
-    best, places = writer.step(node, "best"), writer.step(node, "places")
-    writer.emit("TopK", [*node.inputs, writer.number(node, "k", [node.attrs["k"]])], [best, places], axis=-1)
-    writer.emit("Softmax", [best], node.outputs[:1], axis=-1)
+    """TopK, Softmax, Cast; with scores of all experts before, these are gathered."""
+    score, k = node.attrs.get("score", "chosen"), writer.number(node, "k", [node.attrs["k"]])
+    places = writer.step(node, "places")
+    if score == "chosen" and len(node.inputs) == 1:
+        best = writer.step(node, "best")
+        writer.emit("TopK", [*node.inputs, k], [best, places], axis=-1)
+        writer.emit("Softmax", [best], node.outputs[:1], axis=-1)
+    else:
+        word, axis = {"softmax": ("Softmax", -1), "sigmoid": ("Sigmoid", None)}[score]
+        scores = writer.part(node, "scores", word, node.inputs[0], axis=axis)
+        choice = writer.part(node, "corrected", "Add", scores, node.inputs[1]) if len(node.inputs) > 1 else scores
+        writer.emit("TopK", [_in_groups(node, writer, choice), k], [writer.step(node, "best"), places], axis=-1)
+        _shares(node, writer, writer.part(node, "gathered", "GatherElements", scores, places, axis=-1))
     writer.emit("Cast", [places], node.outputs[1:], to=ELEMENT_TYPES["int32"])
+
+
+def _in_groups(node: Node, writer: Writer, choice: str) -> str:
+    """Scores for the choice, hidden outside the best groups."""
+    groups, shape = node.attrs.get("groups", 1), writer.shape(node.inputs[0])
+    if groups == 1:
+        return choice
+    sizes = [*shape[:-1], groups, shape[-1] // groups]
+    grouped = writer.part(node, "grouped", "Reshape", choice, writer.number(node, "groups", sizes))
+    largest, count = writer.step(node, "largest"), writer.number(node, "pair", [2 if node.attrs.get("pair") else 1])
+    writer.emit("TopK", [grouped, count], [largest, writer.step(node, "at")], axis=-1)
+    best = writer.part(node, "sums", "ReduceSum", largest, writer.number(node, "last", [-1]), keepdims=0)
+    kept, order = writer.number(node, "kept", [node.attrs.get("top_groups", 1)]), writer.step(node, "order")
+    writer.emit("TopK", [best, kept], [writer.step(node, "top"), order], axis=-1)
+    hidden = writer.number(node, "hidden", np.full(sizes[:-1], -np.inf), np.float32)
+    shown = writer.number(node, "shown", np.zeros((*sizes[:-2], node.attrs.get("top_groups", 1))), np.float32)
+    mask = writer.part(node, "mask", "ScatterElements", hidden, order, shown, axis=-1)
+    wide = writer.part(node, "wide", "Unsqueeze", mask, writer.number(node, "axis", [-1]))
+    masked = writer.part(node, "masked", "Add", grouped, wide)
+    return writer.part(node, "choice", "Reshape", masked, writer.number(node, "shape", shape))
+
+
+def _shares(node: Node, writer: Writer, best: str) -> None:
+    if node.attrs.get("normalise"):
+        total = writer.part(node, "total", "ReduceSum", best, writer.number(node, "sum", [-1]), keepdims=1)
+        best = writer.part(node, "normalised", "Div", best, total)
+    scale = writer.number(node, "scale", node.attrs.get("scale", 1.0), np.float32)
+    writer.emit("Mul", [best, scale], node.outputs[:1])
 
 
 def _experts(node: Node, writer: Writer) -> None:

@@ -1,0 +1,197 @@
+"""Decoders from configurations of Hugging Face: published counts, values, problems with their lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accelsim.compiler.numbers.ranges import synthetic
+from accelsim.errors import ModelError
+from accelsim.workload.execute import run
+from accelsim.workload.graph import Graph
+from accelsim.workload.masks import HIDDEN, CausalMask
+from accelsim.workload.onnx.reference import compare, reference_outputs
+from accelsim.workload.sources.load import load_model
+from accelsim.workload.sources.weights import parameters
+from accelsim.workload.zoo.configs import FAMILIES
+from accelsim.workload.zoo.published import FILE
+
+PUBLISHED = json.loads(FILE.read_text())
+COUNTS = {
+    "llama3.1-8b": 8_030_261_248, "llama3.1-70b": 70_553_706_496, "llama3.1-405b": 405_853_388_800,
+    "llama3.2-1b": 1_235_814_400, "llama3.2-3b": 3_212_749_824, "mistral-7b": 7_241_732_096,
+    "mistral-small-24b": 23_572_403_200, "mixtral-8x22b": 140_620_634_112, "qwen2.5-0.5b": 494_032_768,
+    "qwen2.5-7b": 7_615_616_512, "qwen2.5-72b": 72_706_203_648, "qwen1.5-moe-a2.7b": 14_315_784_192,
+    "qwen3-0.6b": 596_049_920, "qwen3-8b": 8_190_735_360, "qwen3-32b": 32_762_123_264,
+    "qwen3-30b-a3b": 30_532_122_624, "qwen3-235b-a22b": 235_093_634_560, "gemma2-9b": 9_241_705_984,
+    "gemma2-27b": 27_227_128_320, "gemma3-1b": 999_885_952, "gemma3-27b": 27_009_346_304,
+    "phi3-mini": 3_821_079_552, "phi4": 14_659_507_200, "phi4-mini": 3_836_021_760,
+    "deepseek-v2-lite": 15_706_484_224, "deepseek-v2": 235_741_434_880, "deepseek-v3": 671_026_419_200,
+    "gpt-oss-20b": 20_914_757_184, "gpt-oss-120b": 116_829_156_672,
+}  # fmt: skip
+"""Elements of the released checkpoints, as the index of their safetensors states them (of Gemma 3 27B the language
+model; of DeepSeek-V3 without the layer that predicts a second token, 671 billion by arXiv 2412.19437)."""
+TINY = {
+    "hidden_size": 32, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "vocab_size": 64, "max_position_embeddings": 64, "head_dim": 8,
+}  # fmt: skip
+MOE = {"num_experts_per_tok": 2, "moe_intermediate_size": 12}
+LATENT = {"kv_lora_rank": 12, "q_lora_rank": 10, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5,
+          "num_key_value_heads": 4, "head_dim": None, "first_k_dense_replace": 1, "n_shared_experts": 2}  # fmt: skip
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 1.0, "mscale_all_dim": 0.7}
+SMALL = {
+    "llama": {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 16},
+              "attention_bias": True, "mlp_bias": True},
+    "mistral": {"sliding_window": 3},
+    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "qwen2": {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1},
+    "qwen2_moe": MOE | {"num_experts": 4, "shared_expert_intermediate_size": 20},
+    "qwen3": {},
+    "qwen3_moe": MOE | {"num_experts": 4, "norm_topk_prob": True},
+    "gemma2": {"sliding_window": 3, "query_pre_attn_scalar": 12},
+    "gemma3_text": {"sliding_window": 3, "sliding_window_pattern": 2},
+    "gemma3": {"text_config": TINY | {"sliding_window": 3, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}},
+    "phi3": {"partial_rotary_factor": 0.5, "sliding_window": 4},
+    "deepseek_v2": MOE | LATENT | {"n_routed_experts": 6, "topk_method": "group_limited_greedy", "n_group": 3,
+                                   "topk_group": 2, "routed_scaling_factor": 4.0},
+    "deepseek_v3": MOE | LATENT | {"n_routed_experts": 8, "n_group": 4, "topk_group": 2, "rope_scaling": YARN},
+    "gpt_oss": {"num_local_experts": 4, "experts_per_token": 2, "sliding_window": 3,
+                "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}},
+}  # fmt: skip
+
+
+def config(folder: Path, kind: str, **changes: object) -> str:
+    """Write a small configuration of a family; return its path."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({"model_type": kind, **TINY, **SMALL[kind], **changes}, indent=2))
+    return str(path)
+
+
+def test_every_family_has_a_small_member() -> None:
+    assert SMALL.keys() == FAMILIES.keys() and COUNTS.keys() == PUBLISHED.keys()
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_published_parameter_counts(name: str) -> None:
+    assert parameters(load_model(f"{name}?seq=1", data=False)) == COUNTS[name]
+
+
+@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize(("past", "seq"), [(0, 6), (5, 1), (3, 4)])
+def test_every_tensor_equals_onnxruntime(kind: str, past: int, seq: int, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    graph = load_model(f"{config(tmp_path, kind)}?past={past},seq={seq}", batch=2)
+    feeds = synthetic(graph, 0)
+    rows = compare(run(graph, feeds, keep=True), reference_outputs(graph, feeds, every_tensor=True).values)
+    assert len(rows) == sum(len(node.writes) for node in graph.nodes)
+    assert max(row.relative for row in rows) <= 1e-5
+
+
+def called(model: str, tokens: np.ndarray, pieces: tuple[int, ...]) -> np.ndarray:
+    """Logits after the last token, the prompt in pieces, each cache as long as the next call has it."""
+    past, caches = 0, dict[str, np.ndarray]()
+    for seq in pieces:
+        graph = shared_projections(load_model(f"{model}?past={past},seq={seq}", batch=len(tokens)))
+        kept = {name: caches[name][:, :, -graph.tensors[name].shape[2] :] for name in graph.states}
+        found = run(graph, {"tokens": tokens[:, past : past + seq], **kept})
+        names = [name for layer in range(2) for name in (f"l{layer}.k_past", f"l{layer}.v_past")]
+        outputs = graph.outputs[1:]
+        names = names if len(outputs) == 4 else names[::2]
+        new = dict(zip(names, (found[name] for name in outputs), strict=True))
+        caches = {
+            name: new[name] if name in graph.states or not past else np.concatenate([caches[name], new[name]], 2)
+            for name in new
+        }
+        past += seq
+    return found["logits"]
+
+
+def shared_projections(graph: Graph) -> Graph:
+    """Absorbed latent attention with the numbers of the projection that the other form has in one piece."""
+    for layer in range(2):
+        keys, values = (graph.tensors.get(f"l{layer}.{name}.weight") for name in ("keys", "values"))
+        if keys is not None and values is not None:
+            heads, plain, rank = keys.shape
+            whole = load_whole(graph, f"l{layer}.expanded.weight", (rank, heads * (plain + values.shape[2])))
+            parts = whole.reshape(rank, heads, plain + values.shape[2])
+            keys.data = np.ascontiguousarray(parts[..., :plain].transpose(1, 2, 0))
+            values.data = np.ascontiguousarray(parts[..., plain:].transpose(1, 0, 2))
+    return graph
+
+
+def load_whole(graph: Graph, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Values that a weight of this name has in the form that is not absorbed."""
+    from accelsim.workload.sources.weights import Law, Seeded
+
+    return Seeded(0, name, shape, Law(0.0, (2.0 / shape[0]) ** 0.5))()
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_calls_with_a_cache_equal_one_long_prompt(kind: str, tmp_path: Path) -> None:
+    """Windows forget tokens that no later token sees; latent attention is the same absorbed (one token) and not."""
+    model, tokens = config(tmp_path, kind), np.random.default_rng(0).integers(0, 64, (2, 7))
+    whole = called(model, tokens, (7,))
+    for pieces in ((6, 1), (4, 1, 1, 1), (3, 4)):
+        np.testing.assert_allclose(called(model, tokens, pieces), whole, rtol=2e-4, atol=2e-5)
+
+
+def test_a_window_hides_all_but_the_last_tokens() -> None:
+    """Token i at place past + i sees itself and the window - 1 places before."""
+    for tokens, past, window in ((5, 0, 3), (4, 2, 3), (1, 6, 4), (6, 0, 1)):
+        mask = CausalMask(tokens, past, window=window)()
+        for row in range(tokens):
+            seen = [place for place in range(past + tokens) if mask[row, place] == 0]
+            assert seen == list(range(max(0, past + row - window + 1), past + row + 1))
+        assert set(np.unique(mask)) <= {0, HIDDEN}
+
+
+def test_a_window_changes_no_short_prompt_and_any_longer_one(tmp_path: Path) -> None:
+    tokens = np.random.default_rng(1).integers(0, 64, (1, 6))
+    for seq, equal in ((3, True), (6, False)):
+        logits = [
+            run(load_model(f"{config(tmp_path, 'mistral', sliding_window=window)}?seq={seq}"),
+                {"tokens": tokens[:, :seq]})["logits"]
+            for window in (3, None)
+        ]  # fmt: skip
+        assert np.array_equal(*logits) is equal
+
+
+def test_all_problems_are_told_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{\n"model_type": "llama",\n"hidden_size": -4,\n"num_attention_heads": "four",\n"vocab_size": 64,\n'
+                    '"hidden_act": "relu6",\n"tie_word_embeddings": "yes",\n"rope_scaling": {"type": "ntk"}\n}')  # fmt: skip
+    with pytest.raises(ModelError) as caught:
+        load_model(path)
+    told = {problem.where.removeprefix(str(path)): problem.what for problem in caught.value.problems}
+    assert told.keys() == {":3", ":4", ":6", ":7", ":8", ""}
+    missing = {problem.what for problem in caught.value.problems if problem.where == str(path)}
+    assert missing == {"num_hidden_layers is missing", "intermediate_size is missing"}
+
+
+def test_an_unknown_family_is_told_with_those_known_and_sizes_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 99}))
+    with pytest.raises(ModelError) as caught:
+        load_model(path)
+    (problem,) = caught.value.problems
+    assert problem.where == f"{path}:1" and "one of llama, mistral" in problem.expected
+    listed = "gpt?layers=2,hidden=64,heads=4,vocab=99,kv_heads=4,ffn=256"
+    assert f"such as {listed!r}" in problem.expected and load_model(listed).nodes
+
+
+def test_a_file_that_is_no_configuration_or_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama",\n}')
+    with pytest.raises(ModelError, match=r"config.json:2:1: not JSON"):
+        load_model(path)
+    path.write_text('{"problem": {"shape": {"data-spaces": []}}}')
+    with pytest.raises(ModelError, match="looks like a problem of Timeloop"):
+        load_model(path)
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    first = parameters(load_model(config(tmp_path, "llama")))
+    assert parameters(load_model(config(tmp_path, "llama", vocab_size=128))) > first
