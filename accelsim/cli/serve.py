@@ -29,8 +29,6 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--on", "A chip or a cluster: the devices of one replica.", required=True, metavar="NAME")
 @option("--load", "How requests come: poisson:8/s, constant:8/s, gamma:8/s,cv=3, mmpp:8/s,burst=5, or closed:64 "
         "clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
-@option("--scheduler", "What goes together into a batch: dynamic:max=32,delay=2ms,instances=2,prefer=8/16,queue=100.",
-        "", metavar="NAME:...")  # fmt: skip
 @option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or lognormal.",
         "lognormal:1024,256", metavar="NAME:P,N[,cv=X]")  # fmt: skip
 @option("--trace", "Requests of a CSV file, in place of load and lengths: arrival_s, prompt, output.",
@@ -40,22 +38,23 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--plan", "How the devices of a replica share the model: tp=N.", "", metavar="PLAN")
 @option("--replicas", "Copies of the model, each on devices of its own.", 1, least=1)
 @option("--router", "Replica that gets a request: round-robin or least-loaded.", "round-robin", metavar="NAME")
+@option("--scheduler", "What is computed together: vllm, vllm-v0, sarathi, sglang or static, such as vllm:budget=2048; "
+        "for items dynamic:max=32,delay=2ms,instances=2,prefer=8/16,queue=100.", "",
+        metavar="NAME[:KEY=VALUE,...]")  # fmt: skip
 @option("--limit limits", "Latencies that requests should keep: ttft=500ms,tpot=40ms,e2e=10s.", multiple=True,
         callback=_limits, metavar="NAME=TIME,...")  # fmt: skip
-@option("--budget", "Tokens that a step computes at most (vLLM's max_num_batched_tokens).", 8192, least=1)
-@option("--most", "Requests that run at one time (vLLM's max_num_seqs).", 256, least=1)
 @option("--memory", "Share of a device's memory that is used.", 0.9, type=Number(0, 1, min_open=True))
 @option("--dtype", "Number format; default: that of the chip.", "")
 @option("--kv-dtype", "Number format of keys and values; default: that of activations.", "")
 @option("--stack", "Serving stack whose kernels run: vllm or tensorrt-llm.", "", metavar="NAME")
 @serve_items.options
 @set_option(" of the chip or cluster")
-def serve(gather: Gather, model: str, limits: dict[str, float], **asked: Any) -> Answer:
+def serve(gather: Gather, model: str, limits: dict[str, float], scheduler: str, **asked: Any) -> Answer:
     """Simulate a service of MODEL under load: requests arrive, wait, and run in batches.
 
-    Language models have the scheduler of vLLM: in every step all running requests compute a token, prompts join in
-    parts, keys and values lie in blocks. Requests to other models are items: the host prepares them, and Triton's rules
-    make batches of them. Latencies are given as mean and percentiles, with intervals.
+    For language models a scheduler plans each step: which requests compute a token, which prompts join, and who gives
+    way when the room for keys and values is full. Requests to other models are items: the host prepares them, and
+    Triton's rules make batches of them. Latencies are given as mean and percentiles, with intervals.
     """
     from accelsim.cluster.step.costs import Setting
     from accelsim.cluster.step.transformer import transformer_of
@@ -66,10 +65,9 @@ def serve(gather: Gather, model: str, limits: dict[str, float], **asked: Any) ->
         stage("simulate", 0.0)
         serve_items.refuse(gather, generates := transformer_of(model) is not None, model)
         if not generates:
-            return serve_items.answer(gather, model, limits, asked)
-        for name in (*serve_items.OPTIONS, "scheduler"):
+            return serve_items.answer(gather, model, limits, asked | {"scheduler": scheduler})
+        for name in serve_items.OPTIONS:
             del asked[name]
         setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack")})
-        scheduler = {name: asked.pop(name) for name in ("budget", "most")}
-        question = Question(model, scheduler=scheduler, setting=setting, **asked)
+        question = Question(model, scheduler=scheduler or "vllm", setting=setting, **asked)
         return answer(gather.read(lambda: served(question)), limits)

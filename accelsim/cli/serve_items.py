@@ -23,7 +23,7 @@ OPTIONS = {
     "urgent": option("--urgent", "Share of requests that go before the others.", 0.0, type=Number(0, 1)),
 }  # fmt: skip
 """Options of models that answer one item at a time."""
-TOKENS = {"lengths", "trace", "plan", "router", "budget", "most", "memory", "kv_dtype", "stack"}
+TOKENS = {"lengths", "trace", "plan", "router", "memory", "kv_dtype", "stack"}
 """Options of language models."""
 
 
@@ -53,6 +53,6 @@ def refuse(gather: Gather, generates: bool, model: str) -> None:
     kind, other = ("a language model", "another model") if generates else ("no language model", "a language model")
     for param in context.command.params:
         name = param.name or ""
-        wrong = name in ({*OPTIONS, "scheduler"} if generates else TOKENS)
+        wrong = name in (OPTIONS if generates else TOKENS)
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         gather.refuse(wrong and given, f"{model} is {kind}", param.opts[0], other)

@@ -13,7 +13,6 @@ from accelsim.report.picture import Axis, Panel, Picture, area, line, rule
 from accelsim.report.style import BLUE, ORANGE, VERMILLION
 from accelsim.report.text import Facts, ends_text, percent, si
 from accelsim.serving.asked import Served
-from accelsim.serving.blocks import TOKENS
 from accelsim.serving.measures import MEASURES, SHARES, Figure, grown_per_s, latencies, tpot_s, ttft_s, within
 from accelsim.serving.service import Service
 from accelsim.version import tool_version
@@ -89,13 +88,14 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     return {
         "tool": "accelsim", "tool_version": tool_version(), "model": found.model.name, "on": question.on,
         "dtype": found.devices.dtype, "plan": str(found.times.plan), "replicas": question.replicas,
+        "scheduler": question.scheduler,
         "trace": None if question.trace is None else str(question.trace),
         "load": question.load, "lengths": question.lengths, "seed": question.seed,
         "requests": len(service.sequences), "span_s": span, "requests_per_s": len(service.sequences) / span,
         "prompt_tokens": sum(each.request.prompt for each in service.sequences), "output_tokens": out,
         "output_tokens_per_s": out / span, "energy_J": joules, "energy_per_output_token_J": joules / out,
         "busy": sum(sum(steps.seconds) for steps in service.steps) / span / question.replicas,
-        "blocks": found.blocks, "block_tokens": TOKENS, "block_B": found.block_B,
+        "blocks": found.blocks, "block_tokens": found.page, "block_B": found.block_B,
         "most_blocks_held": max(max(steps.held, default=0) for steps in service.steps),
         "preemptions": sum(each.preempted for each in service.sequences),
         "tokens_computed_again": sum(each.again for each in service.sequences),
@@ -159,9 +159,10 @@ def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
     return [
         ("on", f"{count_of(found.question.replicas, 'replica')}, {many} each, {found.devices.dtype}"),
         ("load", _load(found)),
+        ("scheduler", found.question.scheduler),
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
-        ("keys and values", f"{found.blocks:,} blocks of {TOKENS} tokens a replica"),
+        ("keys and values", f"{found.blocks:,} blocks of {count_of(found.page, 'token')} a replica"),
         ("steps", f"{figures['steps']:,}, from {sum(figures['steps_simulated'].values()):,} simulated parts"),
     ]
 

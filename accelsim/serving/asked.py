@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import floor
 from pathlib import Path
@@ -15,20 +14,22 @@ from accelsim.cluster.serving.pieces import Devices, serving_library
 from accelsim.cluster.serving.serve import Asked, check_memory, interval, needs, problems
 from accelsim.cluster.serving.step import Layout, step
 from accelsim.cluster.step.costs import PLAIN, Setting
-from accelsim.cluster.step.fleet import fleet_of
-from accelsim.cluster.step.memory import capacity_B
+from accelsim.cluster.step.fleet import Fleet, fleet_of
+from accelsim.cluster.step.memory import capacity_B, to_host
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
 from accelsim.serving.blocks import TOKENS, Pool
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load
 from accelsim.serving.requests import Request
-from accelsim.serving.schedulers.vllm import Vllm
+from accelsim.serving.schedulers.registry import Policy, read_scheduler
 from accelsim.serving.service import ROUTERS, Service, simulate
+from accelsim.serving.tables import Values
 from accelsim.serving.times import StepTimes
 from accelsim.serving.traces import read_trace
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_devices
+from accelsim.time import FS
 from accelsim.workload.sources.load import split_parameters
 from accelsim.workload.zoo import ZOO
 
@@ -38,8 +39,8 @@ UTILISATION = 0.9
 
 @dataclass(frozen=True)
 class Question:
-    """A question. ``trace``: a file with requests, in place of a load; ``plan``: of one replica; ``scheduler``:
-    settings of vLLM's (``Vllm``) that differ from its own."""
+    """A question. ``trace``: a file with requests, in place of a load; ``plan``: of one replica; ``scheduler``: one of
+    ``SCHEDULERS``, with settings."""
 
     model: str
     on: str
@@ -50,7 +51,7 @@ class Question:
     plan: str = ""
     replicas: int = 1
     router: str = "round-robin"
-    scheduler: Mapping[str, float] = field(default_factory=dict)
+    scheduler: str = "vllm"
     setting: Setting = PLAIN
     overrides: tuple[str, ...] = ()
     trace: Path | None = None
@@ -60,8 +61,8 @@ class Question:
 @dataclass(frozen=True)
 class Served:
     """Outcome of a question: the service with step times as predicted; the ``ends``, where all steps take as long as
-    at the ends of the interval of a step (None without one); ``blocks`` of keys and values of a replica, and bytes of
-    one; ``static_W`` of all replicas."""
+    at the ends of the interval of a step (None without one); ``blocks`` of keys and values of a replica, each of
+    ``page`` tokens and ``block_B`` bytes on each device; ``static_W`` of all replicas."""
 
     question: Question
     model: Transformer
@@ -71,24 +72,25 @@ class Served:
     service: Service
     ends: tuple[Service, Service] | None
     blocks: int
+    page: int
     block_B: int
     static_W: float
 
 
 def served(question: Question) -> Served:
     """Simulate a service. Raises UsageError, SpecError and OutOfMemory."""
-    load, requests, model, plan, spec = _read(question)
+    load, requests, model, plan, spec, policy = _read(question)
     fleet = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
     devices = Devices(fleet, fleet.setting)
     UsageError.raise_for(problems(model, fleet, plan, Asked(1, 1, 1)))
-    times, layout = StepTimes(model, devices, plan), Layout(model, plan, 1)
-    blocks, block_B = blocks_of(devices, layout, int(question.scheduler.get("budget", 8192)), question.memory)
-    _check(requests, blocks, model, question)
+    layout, page = Layout(model, plan, 1), policy.kind.PAGE
+    blocks, block_B = blocks_of(devices, layout, policy.largest, question.memory, page)
+    _check(requests, blocks * page, model, question)
+    times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B))
 
     def run(factor: float) -> Service:
         """The service if all steps take so many times as long."""
-        pools = [Pool(blocks) for _ in range(question.replicas)]
-        schedulers = [Vllm(pool, **question.scheduler) for pool in pools]  # type: ignore[arg-type]
+        schedulers = [policy.made(Pool(blocks, page)) for _ in range(question.replicas)]
         route = ROUTERS[question.router]()
         return simulate(requests, schedulers, partial(times.scaled, factor), route, load.clients, load.think_s)
 
@@ -96,10 +98,10 @@ def served(question: Question) -> Served:
     factors = _factors(found, devices, layout)
     ends = None if factors is None else (run(factors[0]), run(factors[1]))
     watts = question.replicas * plan.tp * sum(static_power_W(fleet.chips[0]).values())
-    return Served(question, model, devices, times, load, found, ends, blocks, block_B, watts)
+    return Served(question, model, devices, times, load, found, ends, blocks, page, block_B, watts)
 
 
-def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, ClusterSpec]:
+def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy]:
     """Read all texts of a question. Raises UsageError and SpecError with all problems."""
     gather = Gather()
     recorded = None
@@ -113,6 +115,8 @@ def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, C
     with gather.also():
         known("router", question.router, ROUTERS)
     with gather.also():
+        policy = read_scheduler(question.scheduler)
+    with gather.also():
         model = _decoder(question.model)
     with gather.also():
         plan = parse_plan(question.plan) if question.plan else Plan()
@@ -123,8 +127,8 @@ def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, C
     gather.done()
     if recorded is not None:
         last_s = recorded[-1].arrival_s
-        return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, model, plan, spec
-    return load, list(drawn(load, lengths, question.requests, question.seed)), model, plan, spec
+        return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, model, plan, spec, policy
+    return load, list(drawn(load, lengths, question.requests, question.seed)), model, plan, spec, policy
 
 
 def _decoder(text: str) -> Transformer:
@@ -137,21 +141,30 @@ def _decoder(text: str) -> Transformer:
     return found
 
 
-def blocks_of(devices: Devices, layout: Layout, budget: int, share: float) -> tuple[int, int]:
-    """Return the blocks of keys and values that a replica has room for, and bytes of one on one device: what ``share``
-    of its memory leaves after weights and a step of ``budget`` tokens. Raises OutOfMemory for too little memory."""
+def blocks_of(
+    devices: Devices, layout: Layout, budget: int, share: float, page: int = TOKENS
+) -> tuple[int, int]:  # fmt: skip
+    """Return the blocks of keys and values, each of ``page`` tokens, that a replica has room for, and bytes of one on
+    one device: what ``share`` of its memory leaves after weights and a step of ``budget`` tokens. Raises OutOfMemory
+    for too little memory."""
     check_memory(devices, layout, TOKENS, 1, permanent=True)
     (parts,) = needs(devices, layout, budget, 0)
     room = share * min(capacity_B(devices.fleet.chips[rank]) for rank in layout.plan.stage_ranks(0))
-    (one,) = needs(devices, layout, TOKENS, 0, permanent=True)
+    (one,) = needs(devices, layout, page, 0, permanent=True)
     block_B = one["keys and values"]
     return floor((room - parts["weights"] - parts["activations"]) / block_B), block_B
 
 
-def _check(requests: list[Request], blocks: int, model: Transformer, question: Question) -> None:
+def swap_of(fleet: Fleet, plan: Plan, block_B: int) -> Values | None:
+    """Return time (s) and energy (J) in which all devices of a replica send a block to the memory of their host, or get
+    it back; None for chips without such a memory."""
+    path = to_host(fleet, 0)
+    return path and (path.sent_fs(block_B) * FS, plan.tp * block_B * float(path.link.energy))
+
+
+def _check(requests: list[Request], room: int, model: Transformer, question: Question) -> None:
     """Raise UsageError where a request alone is longer than memory or model allow."""
     longest = max(each.prompt + each.output for each in requests)
-    room = blocks * TOKENS
     problems = []
     if longest > room:
         what = f"a request of {longest:,} tokens, and room for the keys and values of {max(0, room):,}"

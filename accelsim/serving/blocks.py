@@ -24,7 +24,7 @@ class Pool:
 
     def hold(self, sequence: Sequence, tokens: int) -> None:
         """Give a sequence the blocks that it lacks for ``tokens`` in all."""
-        more = self.of(tokens) - sequence.blocks
+        more = max(0, self.of(tokens) - sequence.blocks)
         self.free -= more
         sequence.blocks += more
 

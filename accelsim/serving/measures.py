@@ -72,9 +72,7 @@ def tpot_s(service: Service) -> Array:
 def itl_s(service: Service) -> Array:
     """Return the times between two tokens of all requests, s: one for each token but the first of each request, sorted
     by nothing but replica and step."""
-    parts = []
-    for steps in service.steps:
-        parts += [np.repeat(np.array(steps.seconds), np.array(steps.decoding)), np.array(steps.gaps_s)]
+    parts = [np.repeat(np.array(steps.gaps_s), np.array(steps.gaps)) for steps in service.steps]
     return np.concatenate(parts)
 
 

@@ -26,8 +26,8 @@ def _counts() -> array[int]:
 @dataclass
 class Steps:
     """Steps of a replica, in order: when each ends (s), what it takes (s, J), sequences that decode, and, before those
-    that end leave, the requests that run and wait and the blocks that are held. ``gaps_s``: times between two tokens of
-    sequences that did not decode in between."""
+    that end leave, the requests that run and wait and the blocks that are held. ``gaps_s``: times between two tokens,
+    each of ``gaps`` sequences."""
 
     end_s: array[float] = field(default_factory=_floats)
     seconds: array[float] = field(default_factory=_floats)
@@ -37,6 +37,7 @@ class Steps:
     waiting: array[int] = field(default_factory=_counts)
     held: array[int] = field(default_factory=_counts)
     gaps_s: array[float] = field(default_factory=_floats)
+    gaps: array[int] = field(default_factory=_counts)
 
     def add(self, end_s: float, cost: tuple[float, ...], batch: Batch, scheduler: Scheduler) -> None:
         """Keep a step that has been computed, before the scheduler completes it."""
@@ -47,6 +48,17 @@ class Steps:
         self.running.append(len(scheduler.running))
         self.waiting.append(len(scheduler.waiting))
         self.held.append(scheduler.pool.size - scheduler.pool.free)
+        self._keep_gaps(end_s, batch, scheduler)
+
+    def _keep_gaps(self, end_s: float, batch: Batch, scheduler: Scheduler) -> None:
+        """Keep the times since the last tokens of all that get one, but their first."""
+        dates = [*scheduler.decoding.dates.items()] if batch.decoding else []
+        for sequence, tokens in batch.chunks:
+            if sequence.first_s >= 0 and sequence.computed + tokens == sequence.total:
+                dates.append((sequence.last_s, 1))
+        for last_s, count in dates:
+            self.gaps_s.append(end_s - last_s)
+            self.gaps.append(count)
 
 
 class Replica:
@@ -75,19 +87,8 @@ class Replica:
                 self._idle = env.event()
                 yield self._idle
                 continue
-            _date(batch, env.now)
             cost = self._cost(batch)
             yield env.timeout(cost[0])
-            for sequence, tokens in batch.chunks:
-                if sequence.first_s >= 0 and sequence.computed + tokens == sequence.total:
-                    self.steps.gaps_s.append(env.now - sequence.last_s)
             self.steps.add(env.now, cost, batch, scheduler)
             for sequence in scheduler.complete(batch, env.now):
                 self._ended(sequence)
-
-
-def _date(batch: Batch, now_s: float) -> None:
-    """Note that who decoded until now got the last token now."""
-    for sequence in (*batch.preempted, *(each for each, _ in batch.chunks)):
-        if sequence.first_s >= 0 > sequence.last_s:
-            sequence.last_s = now_s

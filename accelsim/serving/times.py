@@ -38,11 +38,13 @@ TILE = 64
 
 @dataclass
 class StepTimes:
-    """Times and joules of steps of one replica: ``plan.tp`` devices of a fleet."""
+    """Times and joules of steps of one replica: ``plan.tp`` devices of a fleet. ``swap``: of a block that goes to the
+    host's memory, or comes back; None where there is none."""
 
     model: Transformer
     devices: Devices
     plan: Plan
+    swap: Values | None = None
 
     def scaled(self, factor: float, batch: Batch) -> Values:
         """Return time and energy of a step that takes ``factor`` times as long; a board draws no more than it may."""
@@ -62,6 +64,9 @@ class StepTimes:
         sampled = batch.decoding + sum([each.computed + tokens == each.total for each, tokens in batch.chunks])
         if sampled:
             parts.append(self._heads[bool(batch.chunks)].at((sampled,)))
+        if batch.moved:
+            assert self.swap is not None
+            parts.append(tuple([batch.moved * each for each in self.swap]))
         for more_s, more_J in parts:
             seconds, joules = seconds + more_s, joules + more_J
         return seconds, joules

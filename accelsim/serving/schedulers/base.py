@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from accelsim.serving.blocks import Pool
+from accelsim.serving.blocks import TOKENS, Pool
 from accelsim.serving.requests import NEVER, Sequence
 
 
 class Batch(NamedTuple):
     """Work of one step: ``chunks`` are sequences and how many of their tokens are computed; ``decoding`` more compute
-    one token each, and have ``context`` tokens in the cache in all. ``preempted``: who lost their blocks before it.
+    one token each, and have ``context`` tokens in the cache in all. ``preempted``: who lost their blocks before it;
+    ``moved``: blocks that go to the host's memory before it, or come back.
     """
 
     chunks: tuple[tuple[Sequence, int], ...]
     decoding: int = 0
     context: int = 0
     preempted: tuple[Sequence, ...] = ()
+    moved: int = 0
 
     @property
     def tokens(self) -> int:
         """Tokens that are computed."""
         return self.decoding + sum(tokens for _, tokens in self.chunks)
+
+
+Chunks = dict[Sequence, int]
+"""Sequences, and how many of their tokens the next step computes."""
 
 
 class Decoding:
@@ -33,10 +39,13 @@ class Decoding:
 
     ``count`` sequences with ``context`` computed tokens. In step ``now`` a sequence needs a new block if its computed
     tokens fill those that it has: sequences are counted by the step, modulo the tokens of a block, in which they do.
+    ``dates``: how many of them got their last token at a time (s).
     """
 
     def __init__(self, pool: Pool) -> None:
         self._pool, self.count, self.context, self.now = pool, 0, 0, 0
+        self.dates: Counter[float] = Counter()
+        self._end_s = NEVER
         self._filling = [0] * pool.tokens
         self._ending: dict[int, list[Sequence]] = {}
 
@@ -52,10 +61,13 @@ class Decoding:
         self.context += sequence.computed
         self._filling[(self.now - sequence.computed) % self._pool.tokens] += 1
         self._ending.setdefault(self.now + sequence.left, []).append(sequence)
+        self.dates[sequence.last_s] += 1
 
     def leave(self, sequence: Sequence) -> None:
-        """A sequence decodes no more; how far it came is in it, but not when its last token came (``last_s``)."""
-        sequence.last_s = NEVER
+        """A sequence decodes no more; how far it came is in it."""
+        if sequence.since < self.now:
+            sequence.last_s = self._end_s
+        self.dates[sequence.last_s] -= 1
         self._ending[sequence.since + sequence.left].remove(sequence)
         self._out(sequence, self.now - sequence.since)
 
@@ -63,13 +75,15 @@ class Decoding:
         """Take the blocks of the next step."""
         self._pool.free -= self.needed
 
-    def step(self) -> list[Sequence]:
+    def step(self, now_s: float) -> list[Sequence]:
         """Every sequence has computed a token and got one; return those that got their last, which leave."""
         self.now += 1
         self.context += self.count
         ended = self._ending.pop(self.now, [])
         for sequence in ended:
+            sequence.last_s = now_s
             self._out(sequence, sequence.left)
+        self._end_s, self.dates = now_s, Counter({now_s: self.count})
         return ended
 
     def _out(self, sequence: Sequence, steps: int) -> None:
@@ -87,7 +101,14 @@ class Scheduler(ABC):
 
     ``waiting``: sequences that wait to be admitted, in order; ``running``: those that were, in the order in which that
     happened. ``decoding``: those of them that compute one token a step, ``entering``: the others.
+
+    Keywords of a scheduler's constructor are the settings that users may give, with their defaults. ``LARGEST`` names
+    the one that limits the tokens of a step.
     """
+
+    LARGEST: ClassVar[str] = "budget"
+    PAGE: ClassVar[int] = TOKENS
+    """Tokens of a block."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool, self.decoding = pool, Decoding(pool)
@@ -110,9 +131,7 @@ class Scheduler(ABC):
 
     def complete(self, batch: Batch, now_s: float) -> list[Sequence]:
         """A step ends: tokens come out, who has all leaves with its blocks; return these."""
-        ended = self.decoding.step() if batch.decoding else []
-        for sequence in ended:
-            sequence.last_s = now_s
+        ended = self.decoding.step(now_s) if batch.decoding else []
         for sequence, tokens in batch.chunks:
             sequence.computed += tokens
             if sequence.computed == sequence.total:
@@ -126,10 +145,37 @@ class Scheduler(ABC):
             self._end(sequence)
         return ended
 
-    def _admitted(self) -> Sequence:
+    def _take(self, chunks: Chunks, sequence: Sequence, tokens: int) -> None:
+        """Compute ``tokens`` of a sequence in the next step."""
+        self.pool.hold(sequence, sequence.computed + tokens)
+        chunks[sequence] = tokens
+
+    def _enter(self) -> Sequence:
+        """Admit the sequence that waits first."""
         sequence = self.waiting.popleft()
         self.running[sequence] = self.entering[sequence] = None
         return sequence
+
+    def _in_turn(self, chunks: Chunks, order: Iterable[Sequence], left: int, most: int = 0) -> list[Sequence]:
+        """Schedule sequences in order, as far as ``left`` tokens go, ``most`` for each (0: any number). Where blocks do
+        not suffice, the last one loses its blocks to those before it. Return who did."""
+        queue, preempted = deque(order), list[Sequence]()
+        while queue and left > 0:
+            sequence = queue.popleft()
+            tokens = min(sequence.total - sequence.computed, most or left, left)
+            while queue and not self._grows(sequence, tokens):
+                preempted.append(queue.pop())
+                self._preempt(preempted[-1])
+            if not self._grows(sequence, tokens):
+                self._preempt(sequence)
+                return [*preempted, sequence]
+            self._take(chunks, sequence, tokens)
+            left -= tokens
+        return preempted
+
+    def _grows(self, sequence: Sequence, tokens: int) -> bool:
+        """Return whether there are blocks for ``tokens`` more of a sequence that runs."""
+        return self.pool.fits(sequence, sequence.computed + tokens)
 
     def _halted(self) -> None:
         """All that decode are asked one by one in the next step."""
@@ -144,7 +190,7 @@ class Scheduler(ABC):
         self.pool.release(sequence)
 
     def _preempt(self, sequence: Sequence) -> None:
-        """An entering sequence loses its blocks, and waits before all others to compute everything once more."""
+        """Take the blocks of an entering sequence, which waits before all others to compute everything once more."""
         del self.running[sequence], self.entering[sequence]
         self.pool.release(sequence)
         sequence.again += sequence.computed

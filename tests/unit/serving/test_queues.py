@@ -14,6 +14,8 @@ from accelsim.serving.loads import drawn, read_lengths, read_load
 from accelsim.serving.measures import end_to_end_s, grown_per_s, itl_s, mean, percentile, tpot_s, ttft_s
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.base import Batch
+from accelsim.serving.schedulers.sglang import Sglang
+from accelsim.serving.schedulers.static import Static
 from accelsim.serving.schedulers.vllm import Vllm
 from accelsim.serving.service import ROUTERS, Service, simulate
 
@@ -45,6 +47,30 @@ def test_waits_are_those_of_the_closed_form(name: str, spread: float) -> None:
     half = (found.high - found.low) / 2 * 2.86 / 1.73
     assert abs(found.value - ORACLES[name]["W"]) < half
     assert half < 0.5 * found.value
+
+
+@pytest.mark.parametrize("rate", [100, 500])
+def test_static_batches_of_all_who_wait_are_those_of_the_closed_form(rate: int) -> None:
+    """A batch takes 5 ms and 1 ms for each request; the Markov chain of its size has mean and time in closed form."""
+    requests = list(drawn(read_load(f"poisson:{rate}/s"), ONE, 20_000, seed=5))
+    cost = lambda batch: (0.005 + 0.001 * batch.tokens, 0.0)  # noqa: E731
+    service = simulate(requests, [Static(Pool(10_000), most=5000)], cost, ROUTERS["round-robin"]())
+    expected, found = ORACLES[f"batch-all-waiting exact chain l={rate}"], mean(end_to_end_s(service))
+    assert found.low is not None and found.high is not None
+    assert found.low < expected["mean_latency"] < found.high
+    assert found.high - found.low < 0.1 * found.value
+    assert len(requests) / len(service.steps[0].end_s) == pytest.approx(expected["mean_batch"], rel=0.03)
+
+
+def test_gaps_reach_over_steps_in_which_nobody_decodes() -> None:
+    """A (1 token, 3 to come) waits while the prompt of B, which comes in its first step, is computed in two."""
+    requests = [Request(0.0, 1, 3), Request(0.5, 4, 2)]
+    scheduler = Sglang(Pool(100, 1), chunk=2)
+    service = simulate(requests, [scheduler], lambda batch: (float(batch.tokens), 0.0), ROUTERS["round-robin"]())
+    first, second = service.sequences
+    # A's prompt until 1, B's until 3 and 5, a token of both until 7, A's last until 8.
+    assert sorted(itl_s(service)) == [1.0, 2.0, 6.0]
+    assert (first.first_s, first.last_s, second.first_s, second.last_s) == (1.0, 8.0, 5.0, 7.0)
 
 
 def test_littles_law_holds_in_a_closed_loop() -> None:
