@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -25,6 +27,32 @@ from accelsim.time import FS_PER_S
 
 Group = tuple[int, ...]
 """Ranks that take part in a collective, in their order."""
+
+
+SHARED: ContextVar[list[Costs] | None] = ContextVar("shared costs", default=None)
+MOST_SHARED = 32
+"""Pairs of a chip and a setting whose costs are shared; the oldest go first."""
+
+
+@contextmanager
+def sharing(known: list[Costs]) -> Iterator[None]:
+    """Within the block all fleets take the costs of equal chips by equal settings from ``known``, and leave theirs."""
+    token = SHARED.set(known)
+    try:
+        yield
+    finally:
+        SHARED.reset(token)
+
+
+def costs_on(chip: Chip, setting: Setting) -> Costs:
+    """Return the shared costs of an equal chip by the same setting, else new ones."""
+    known = SHARED.get()
+    found = next((each for each in known or () if each.setting == setting and each.chip == chip), None)
+    if found is None:
+        found = Costs(chip, setting)
+        if known is not None:
+            known[:] = [*known[1 - MOST_SHARED :], found]
+    return found
 
 
 SILENT = Collectives.model_construct(title="none: software costs nothing")
@@ -130,7 +158,8 @@ class Fleet:
 
     @cached_property
     def _costs(self) -> dict[int, Costs]:
-        return {id(chip): Costs(chip, self.setting) for chip in self.chips}
+        chips = {id(chip): chip for chip in self.chips}
+        return {kind: costs_on(chip, self.setting) for kind, chip in chips.items()}
 
     def costs(self, rank: int) -> Costs:
         """Return the costs of pieces on the chip of a rank, without its pace."""

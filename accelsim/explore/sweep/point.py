@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import accelsim
 from accelsim import usercache
@@ -23,6 +24,9 @@ from accelsim.spec.digest import digest
 from accelsim.spec.levels import without_capacities
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import meant
+
+if TYPE_CHECKING:
+    from accelsim.cluster.step.costs import Costs
 
 SHOWN_ONLY = ("cli", "report", "lessons")
 """Packages that no figure depends on."""
@@ -98,12 +102,14 @@ class Outcome:
 class Known:
     """Results so far: the ``keys`` that have an outcome, and JSON of ``runs`` by base: their figures and totals.
 
-    ``alike``: by base without capacities of buffers, runs of this process with the capacities for which they hold.
+    ``alike``: by base without capacities of buffers, runs of this process with the capacities for which they hold;
+    ``costs``: of pieces of trainings that this process simulated.
     """
 
     keys: frozenset[str] = frozenset()
     runs: dict[str, str] = field(default_factory=dict)
     alike: dict[str, list[tuple[Spans, str]]] = field(default_factory=dict)
+    costs: list[Costs] = field(default_factory=list)
 
     def run_of(self, base: str, alike: str, chip: Chip) -> str:
         """Return a run that differs from one on ``chip`` in energies and unused capacity alone, '' for none."""
@@ -130,8 +136,13 @@ def outcome(point: Point, known: Known | None = None) -> Outcome:
     try:
         found = point.reading
         key = _key(point, found.specs)
-        if key in known.keys or found.job is None:
-            return Outcome(key, DONE, {} if key in known.keys else found.figures())
+        if key in known.keys:
+            return Outcome(key, DONE, {})
+        if found.job is None:
+            from accelsim.cluster.step.fleet import sharing
+
+            with sharing(known.costs):
+                return Outcome(key, DONE, found.figures())
         chip = without_energies(found.job.chip)
         base, alike = (_key(point, ("base", digest(each)), "energy") for each in (chip, _without_capacities(chip)))
         facts, totals, spans = kinds.run_or_price(found.job, known.run_of(base, alike, chip))

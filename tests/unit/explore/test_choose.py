@@ -22,8 +22,10 @@ from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
 from accelsim.explore.choose.question import UNITS, Question
 from accelsim.explore.choose.search import AIMS, Searched, search
+from accelsim.explore.sweep.point import Known, Point, outcome
 from accelsim.explore.sweep.store import Store
 from accelsim.limits import read_limits
+from accelsim.machine.simulate import simulate
 from accelsim.report.choose import answer, sentences
 from accelsim.spec.yaml import where
 
@@ -299,3 +301,21 @@ def test_a_limit_of_accuracy_keeps_the_formats_whose_measured_loss_allows_it(
     assert kept == {dtype for dtype, loss in losses.items() if loss >= limit}
     winner = Choice(found).winner
     assert winner is not None and winner.candidate.dtype in kept
+
+
+def test_points_of_one_chip_share_what_they_simulate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training on a second cluster of the same chips simulates nothing that the first did, and gets its own figures."""
+    ran = list[str]()
+    monkeypatch.setattr(
+        "accelsim.cluster.step.costs.simulate", lambda program, *a: ran.append("") or simulate(program, *a)
+    )
+    options = {"train": True, "dtype": "fp16", "batch": 8}
+    points = [Point.of(TRAINED.model, "8x-t4-pcie", {**options, "plan": f"dp={dp},tp={8 // dp}"}) for dp in (8, 4)]
+    points.append(Point.of(TRAINED.model, "t4", {**options, "batch": 1, "plan": "dp=1"}))
+    known = Known()
+    shared = [outcome(point, known) for point in points[:2]]
+    before = len(ran)
+    shared.append(outcome(points[2], known))
+    assert before > 0 and len(ran) == before, "a single t4 has the layers of eight replicas"
+    assert [each.facts for each in shared] == [outcome(point).facts for point in points]
+    assert len(ran) > 2 * before
