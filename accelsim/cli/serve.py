@@ -31,8 +31,9 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
         "clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
 @option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or lognormal.",
         "lognormal:1024,256", metavar="NAME:P,N[,cv=X]")  # fmt: skip
-@option("--trace", "Requests of a CSV file, in place of load and lengths: arrival_s, prompt, output.",
+@option("--trace", "Requests of a CSV file, in place of load and lengths: arrival_s, prompt, output; or Mooncake's.",
         type=FILE)  # fmt: skip
+@option("--prefix", "Prompts that begin alike: share=0.5,tokens=512,groups=10.", "", metavar="NAME=VALUE,...")
 @option("--requests", "Requests in all.", 1000, least=1)
 @option("--seed", "Seed of arrivals and lengths.", 0, least=0)
 @option("--plan", "How the devices of a replica share the model: tp=N.", "", metavar="PLAN")

@@ -99,6 +99,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "most_blocks_held": max(max(steps.held, default=0) for steps in service.steps),
         "preemptions": sum(each.preempted for each in service.sequences),
         "tokens_computed_again": sum(each.again for each in service.sequences),
+        "prefix_hit_rate": _hit_rate(service),
         "mean_decoding": _mean_decoding(service), "steps": sum(len(steps.end_s) for steps in service.steps),
         "queue_grows_per_s": grown_per_s(service) if not found.load.clients else None,
         "limits_s": dict(limits), "within_limits": within(service, limits) if limits else None,
@@ -109,6 +110,14 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
 
 def _span_s(service: Service) -> float:
     return max(steps.end_s[-1] for steps in service.steps if steps.end_s)
+
+
+def _hit_rate(service: Service) -> float | None:
+    """Share of the tokens of all prompts that were kept from others; None where no prompt shares any."""
+    requests = [each.request for each in service.sequences]
+    if not any(each.prefix for each in requests):
+        return None
+    return sum(each.cached for each in service.sequences) / sum(each.prompt for each in requests)
 
 
 def _mean_decoding(service: Service) -> float:
@@ -155,6 +164,7 @@ def _limits_text(limits: Mapping[str, float]) -> str:
 def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
     rate = [figures["output_tokens"] / _span_s(each) for each in found.ends or ()]
     ends, tp = (min(rate), max(rate)) if rate else None, found.times.plan.tp
+    hits = figures["prefix_hit_rate"]
     many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
     return [
         ("on", f"{count_of(found.question.replicas, 'replica')}, {many} each, {found.devices.dtype}"),
@@ -163,13 +173,16 @@ def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
         ("keys and values", f"{found.blocks:,} blocks of {count_of(found.page, 'token')} a replica"),
+        *([] if hits is None else [("prefix cache", f"{percent(hits)} of the tokens of prompts were there")]),
         ("steps", f"{figures['steps']:,}, from {sum(figures['steps_simulated'].values()):,} simulated parts"),
     ]
 
 
 def _load(found: Served) -> str:
     question = found.question
-    return f"{question.load}, {question.lengths} tokens" if question.trace is None else f"trace {question.trace.name}"
+    if question.trace is not None:
+        return f"trace {question.trace.name}"
+    return f"{question.load}, {question.lengths} tokens" + (f", prefix {question.prefix}" if question.prefix else "")
 
 
 def _notes(found: Served) -> Iterator[str]:

@@ -19,8 +19,8 @@ from accelsim.cluster.step.memory import capacity_B, to_host
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
-from accelsim.serving.blocks import TOKENS, Pool
-from accelsim.serving.loads import Load, drawn, read_lengths, read_load
+from accelsim.serving.blocks import TOKENS
+from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.registry import Policy, read_scheduler
 from accelsim.serving.service import ROUTERS, Service, simulate
@@ -39,8 +39,8 @@ UTILISATION = 0.9
 
 @dataclass(frozen=True)
 class Question:
-    """A question. ``trace``: a file with requests, in place of a load; ``plan``: of one replica; ``scheduler``: one of
-    ``SCHEDULERS``, with settings."""
+    """A question. ``trace``: a file with requests, in place of a load; ``prefix``: what prompts share; ``plan``: of one
+    replica; ``scheduler``: one of ``SCHEDULERS``, with settings."""
 
     model: str
     on: str
@@ -55,6 +55,7 @@ class Question:
     setting: Setting = PLAIN
     overrides: tuple[str, ...] = ()
     trace: Path | None = None
+    prefix: str = ""
     memory: float = UTILISATION
 
 
@@ -88,9 +89,11 @@ def served(question: Question) -> Served:
     _check(requests, blocks * page, model, question)
     times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B))
 
+    shared = any(each.prefix for each in requests)
+
     def run(factor: float) -> Service:
         """The service if all steps take so many times as long."""
-        schedulers = [policy.made(Pool(blocks, page)) for _ in range(question.replicas)]
+        schedulers = [policy.made(policy.pool(blocks, shared)) for _ in range(question.replicas)]
         route = ROUTERS[question.router]()
         return simulate(requests, schedulers, partial(times.scaled, factor), route, load.clients, load.think_s)
 
@@ -113,6 +116,9 @@ def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, C
         with gather.also():
             recorded = read_trace(question.trace)
     with gather.also():
+        prefix = read_prefix(question.prefix) if question.prefix else None
+        gather.refuse(prefix and question.trace, "shared prefixes beside a trace", "--prefix", "columns of the trace")
+    with gather.also():
         known("router", question.router, ROUTERS)
     with gather.also():
         policy = read_scheduler(question.scheduler)
@@ -128,7 +134,8 @@ def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, C
     if recorded is not None:
         last_s = recorded[-1].arrival_s
         return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, model, plan, spec, policy
-    return load, list(drawn(load, lengths, question.requests, question.seed)), model, plan, spec, policy
+    requests = drawn(load, lengths, question.requests, question.seed)
+    return load, list(with_prefixes(requests, prefix, question.seed) if prefix else requests), model, plan, spec, policy
 
 
 def _decoder(text: str) -> Transformer:

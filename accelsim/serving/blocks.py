@@ -25,8 +25,22 @@ class Pool:
     def hold(self, sequence: Sequence, tokens: int) -> None:
         """Give a sequence the blocks that it lacks for ``tokens`` in all."""
         more = max(0, self.of(tokens) - sequence.blocks)
-        self.free -= more
+        self.take(more)
         sequence.blocks += more
+
+    def take(self, blocks: int) -> None:
+        """Take free blocks."""
+        self.free -= blocks
+
+    def hits(self, sequence: Sequence) -> int:
+        """Return the tokens of a waiting sequence that need not be computed."""
+        return sequence.computed
+
+    def share(self, sequence: Sequence) -> None:
+        """Give a sequence that is admitted what is kept of it: nothing."""
+
+    def store(self, sequence: Sequence, tokens: int) -> None:
+        """Let others find what a sequence has computed, ``tokens`` in all: they do not."""
 
     def release(self, sequence: Sequence) -> None:
         """Take all blocks of a sequence back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -126,6 +126,35 @@ def number(text: str, where: str, expected: str, whole: bool = False, most: floa
     if not 0 < value < most or (whole and value % 1):
         raise UsageError(f"{text!r}", where, expected)
     return value
+
+
+class Prefix(NamedTuple):
+    """Shared prefixes: a ``share`` of all requests begins with the ``tokens`` of one of ``groups`` texts."""
+
+    share: float = 0.5
+    tokens: int = 512
+    groups: int = 1
+
+
+def read_prefix(text: str) -> Prefix:
+    """Return shared prefixes: 'share=0.5,tokens=512,groups=10'. Raises UsageError."""
+    where, expected = "--prefix", {"share": "0 to 1", "tokens": "tokens", "groups": "a number of texts"}
+    given = named([part.strip() for part in text.split(",")], Prefix._field_defaults, where)
+    found = {
+        key: number(value, where, f"{expected[key]}, such as {key}={Prefix._field_defaults[key]}", key != "share",
+                    1 + 1e-9 if key == "share" else inf)
+        for key, value in given.items()
+    }  # fmt: skip
+    return Prefix(**{key: value if key == "share" else int(value) for key, value in found.items()})  # type: ignore[arg-type]
+
+
+def with_prefixes(requests: Iterable[Request], prefix: Prefix, seed: int) -> Iterator[Request]:
+    """Yield requests, some of them with a shared prefix before their own prompt."""
+    random = generator(seed, 3)
+    for each in requests:
+        shared, group = random.random() < prefix.share, int(random.integers(prefix.groups))
+        more = prefix.tokens if shared else 0
+        yield each._replace(prompt=each.prompt + more, prefix=((group, more),) if shared else ())
 
 
 def drawn(load: Load, lengths: Spread, count: int, seed: int) -> Iterator[Request]:

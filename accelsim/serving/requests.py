@@ -9,12 +9,18 @@ NEVER = -1.0
 """Time of what has not happened."""
 
 
+Part = tuple[int | str, int]
+"""A part of a prompt: a name that is equal where it and all before it are equal, and its tokens."""
+
+
 class Request(NamedTuple):
-    """A request: seconds of its arrival, tokens of its prompt, and tokens that it gets."""
+    """A request: seconds of its arrival, tokens of its prompt, and tokens that it gets. ``prefix``: parts with which
+    its prompt begins and that other prompts may share."""
 
     arrival_s: float
     prompt: int
     output: int
+    prefix: tuple[Part, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +29,7 @@ class Sequence:
     tokens have come out. ``since``: step from which on it decodes, -1 while it does not.
 
     ``first_s``, ``last_s``: times of its first and its last token so far. ``preempted``: how often it lost its blocks;
-    ``again``: tokens that had to be computed once more.
+    ``again``: tokens that had to be computed once more; ``cached``: those of its prompt that others had computed.
     """
 
     number: int
@@ -36,6 +42,7 @@ class Sequence:
     last_s: float = NEVER
     preempted: int = 0
     again: int = 0
+    cached: int = 0
 
     @property
     def total(self) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from accelsim.errors import Problem, UsageError
-from accelsim.serving.requests import Request
+from accelsim.serving.requests import Part, Request
 
 SHOWN = 8
 """Problems of a trace that are told."""
@@ -33,21 +34,32 @@ def _since_epoch(text: str) -> float:
 KINDS = (
     Columns("arrival_s", "prompt", "output"),
     Columns("TIMESTAMP", "ContextTokens", "GeneratedTokens", _since_epoch),  # Azure's of 2023
+    Columns("timestamp", "input_length", "output_length", lambda text: float(text) / 1e3),  # Mooncake's
 )
 """Kinds of traces, by their columns."""
 
 
+PREFIX = ("prefix", "prefix_tokens", "hash_ids")
+"""Columns of shared prefixes, which a trace may lack."""
+HASHED = 512
+"""Tokens of a part of a prompt with one of Mooncake's hash_ids; the last part may have fewer."""
+Row = Mapping[str, Any]
+
+
 def read_trace(path: Path) -> list[Request]:
-    """Return the requests of a CSV file; the first arrives at 0. Raises UsageError with file:line of what is wrong."""
+    """Return the requests of a CSV file, or of one with a JSON object a line (``.jsonl``); the first arrives at 0.
+    Raises UsageError with file:line of what is wrong."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            columns = _columns(path, rows.fieldnames or [])
-            found, problems = list[Request](), list[Problem]()
-            for row in rows:
-                _add(found, problems, columns, row, f"{path}:{rows.line_num}")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"cannot be read: {error}", str(path), "a CSV file") from None
+            rows = _json(file) if path.suffix == ".jsonl" else csv.DictReader(file)
+            found, problems, columns = list[Request](), list[Problem](), None
+            for line, row in enumerate(rows, 1 if path.suffix == ".jsonl" else 2):
+                columns = columns or _columns(path, row)
+                _add(found, problems, columns, row, f"{path}:{line}")
+            if isinstance(rows, csv.DictReader) and columns is None:
+                _columns(path, rows.fieldnames or [])
+    except (OSError, ValueError, csv.Error) as error:
+        raise UsageError(f"cannot be read: {error}", str(path), "a CSV file, or one JSON object a line") from None
     if not found and not problems:
         problems.append(Problem("no requests", str(path), "a row for each"))
     if len(problems) > SHOWN:
@@ -55,6 +67,30 @@ def read_trace(path: Path) -> list[Request]:
     UsageError.raise_for(problems)
     first = found[0].arrival_s
     return [each._replace(arrival_s=each.arrival_s - first) for each in found]
+
+
+def _json(lines: Iterable[str]) -> Iterator[Row]:
+    for line in lines:
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            raise ValueError(f"{line.strip()!r} is no object")
+        yield row
+
+
+def _prefix(row: Row, prompt: int) -> tuple[Part, ...]:
+    """Return the shared parts of a prompt: Mooncake's hash_ids, or the columns prefix and prefix_tokens."""
+    if ids := row.get("hash_ids"):
+        ids = json.loads(ids) if isinstance(ids, str) else ids
+        last = prompt - HASHED * (len(ids) - 1)
+        if not 0 < last <= HASHED:
+            raise ValueError
+        return tuple((int(name), HASHED if at < len(ids) - 1 else last) for at, name in enumerate(ids))
+    if not row.get("prefix"):
+        return ()
+    tokens = int(row["prefix_tokens"])
+    if not 0 < tokens <= prompt:
+        raise ValueError
+    return ((str(row["prefix"]), tokens),)
 
 
 def _columns(path: Path, names: object) -> Columns:
@@ -66,15 +102,18 @@ def _columns(path: Path, names: object) -> Columns:
     raise UsageError(f"no column {lacking}", f"{path}:1", f"the columns {known}")
 
 
-def _add(found: list[Request], problems: list[Problem], columns: Columns, row: dict[str, str], where: str) -> None:
+def _add(found: list[Request], problems: list[Problem], columns: Columns, row: Row, where: str) -> None:
     try:
         arrival = columns.seconds(row[columns.arrival])
-        made = Request(arrival, int(row[columns.prompt]), int(row[columns.output]))
+        prompt = int(row[columns.prompt])
+        made = Request(arrival, prompt, int(row[columns.output]), _prefix(row, prompt))
         if not (0 <= arrival < float("inf") and made.prompt > 0 and made.output > 0):
             raise ValueError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, KeyError):
         expected = f"{columns.arrival} of 0 or more, {columns.prompt} and {columns.output} of 1 or more"
-        problems.append(Problem(", ".join(str(row.get(name)) for name in columns[:3]), where, expected))
+        names = [name for name in (*columns[:3], *PREFIX) if name in row or name in columns[:3]]
+        more = f", a prefix of at most {columns.prompt} tokens" if len(names) > 3 else ""
+        problems.append(Problem(", ".join(str(row.get(name)) for name in names), where, expected + more))
         return
     if found and arrival < found[-1].arrival_s:
         what = f"{columns.arrival} {row[columns.arrival]} is before that of the row above"

@@ -73,7 +73,7 @@ class Decoding:
 
     def hold(self) -> None:
         """Take the blocks of the next step."""
-        self._pool.free -= self.needed
+        self._pool.take(self.needed)
 
     def step(self, now_s: float) -> list[Sequence]:
         """Every sequence has computed a token and got one; return those that got their last, which leave."""
@@ -109,6 +109,8 @@ class Scheduler(ABC):
     LARGEST: ClassVar[str] = "budget"
     PAGE: ClassVar[int] = TOKENS
     """Tokens of a block."""
+    CACHE: ClassVar[type[Pool]] = Pool
+    """Room for keys and values where prompts share prefixes."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool, self.decoding = pool, Decoding(pool)
@@ -134,6 +136,7 @@ class Scheduler(ABC):
         ended = self.decoding.step(now_s) if batch.decoding else []
         for sequence, tokens in batch.chunks:
             sequence.computed += tokens
+            self.pool.store(sequence, sequence.computed)
             if sequence.computed == sequence.total:
                 sequence.emit(now_s)
                 if sequence.left:
@@ -153,6 +156,7 @@ class Scheduler(ABC):
     def _enter(self) -> Sequence:
         """Admit the sequence that waits first."""
         sequence = self.waiting.popleft()
+        self.pool.share(sequence)
         self.running[sequence] = self.entering[sequence] = None
         return sequence
 

@@ -35,6 +35,11 @@ class Policy(NamedTuple):
         """Most tokens of a step."""
         return int(self.settings[self.kind.LARGEST])
 
+    def pool(self, blocks: int, shared: bool) -> Pool:
+        """Return new room of so many blocks. ``shared``: some prompts share prefixes."""
+        kind = self.kind.CACHE if shared and self.settings.get("cache") else Pool
+        return kind(blocks, self.kind.PAGE)
+
     def made(self, pool: Pool) -> Scheduler:
         """Return a new scheduler of this kind."""
         return self.kind(pool, **self.settings)

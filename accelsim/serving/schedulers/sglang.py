@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from accelsim.serving.blocks import Pool
+from accelsim.serving.caches import Radix
 from accelsim.serving.requests import Sequence
 from accelsim.serving.schedulers.base import Batch, Chunks, Scheduler
 
@@ -19,18 +20,20 @@ class Sglang(Scheduler):
 
     ``chunk``: tokens of prompts in a step; ``budget``: tokens of prompts beyond which nobody joins such a step;
     ``most``: requests that run at one time; ``conservative``: factor on the share of tokens to come for which admission
-    leaves room; ``mixed``: who decodes joins steps of prompts.
+    leaves room; ``mixed``: who decodes joins steps of prompts; ``cache``: shared prefixes are kept.
     """
 
     LARGEST = "chunk"
     PAGE = 1
+    CACHE = Radix
 
     def __init__(
         self, pool: Pool, chunk: int = 8192, budget: int = 16384, most: int = 2048, conservative: float = 1.0,
-        mixed: bool = False,
+        mixed: bool = False, cache: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(pool)
         self.chunk, self.budget, self.most, self.mixed = chunk, budget, most, mixed
+        self.cache = cache
         self.share = self._first = min(1.0, FIRST * conservative)
 
     def plan(self) -> Batch | None:
@@ -61,7 +64,7 @@ class Sglang(Scheduler):
             room -= sum(self._to_come(each) for each in self.running)
         while self.waiting and left > 0 and len(self.running) < self.most:
             sequence = self.waiting[0]
-            tokens = sequence.total - sequence.computed
+            tokens = sequence.total - self.pool.hits(sequence)
             more = tokens + min(sequence.left, CLIPPED)
             if self.running and (more >= room or (chunks and tokens >= budget)):
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from accelsim.serving.blocks import Pool
+from accelsim.serving.caches import HashBlocks
 from accelsim.serving.schedulers.base import Batch, Chunks, Scheduler, tokens_of
 
 
@@ -12,16 +13,19 @@ class Vllm(Scheduler):
 
     ``budget``: tokens of a step; ``most``: requests that run at one time; ``chunk``: tokens of one prompt in a step (0:
     as many as the budget allows); ``reserve``: a request is admitted only when there are blocks for all of its tokens
-    so far; ``watermark``: share of the blocks that admission leaves free while others run.
+    so far; ``watermark``: share of the blocks that admission leaves free while others run; ``cache``: blocks of shared
+    prefixes are kept.
     """
+
+    CACHE = HashBlocks
 
     def __init__(
         self, pool: Pool, budget: int = 8192, most: int = 256, chunk: int = 0, reserve: bool = True,
-        watermark: float = 0.0,
+        watermark: float = 0.0, cache: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(pool)
         self.budget, self.most, self.chunk, self.reserve = budget, most, chunk, reserve
-        self._kept = int(watermark * pool.size)
+        self.cache, self._kept = cache, int(watermark * pool.size)
 
     def plan(self) -> Batch | None:
         """Return the next step: first who runs, in order, then, unless somebody was preempted, who waits."""
@@ -47,8 +51,9 @@ class Vllm(Scheduler):
         left = self.budget - self.decoding.count - tokens_of(chunks.items())
         while self.waiting and left > 0 and len(self.running) < self.most:
             sequence = self.waiting[0]
-            tokens = min(sequence.total - sequence.computed, chunk, left)
-            whole = sequence.total if self.reserve else sequence.computed + tokens
+            hits = self.pool.hits(sequence)
+            tokens = min(sequence.total - hits, chunk, left)
+            whole = sequence.total if self.reserve else hits + tokens
             if not self.pool.fits(sequence, whole, self._kept if self.running else 0):
                 break
             self._take(chunks, self._enter(), tokens)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.serving.loads import drawn, read_lengths, read_load
+from accelsim.serving.loads import drawn, read_lengths, read_load, read_prefix, with_prefixes
 from accelsim.serving.requests import Request
 from accelsim.serving.traces import read_trace
 from accelsim.types import Array
@@ -68,6 +68,9 @@ def test_other_lengths_leave_arrivals_as_they_are() -> None:
         (read_lengths, "uniform:8,8,cv=0.6", "a number below 0.58"),
         (read_lengths, "fixed:8,8,cv=0.6", "'cv=0.6'"),
         (read_load, "mmpp:8/s,share=1", "a number below 1"),
+        (read_prefix, "share=1.5", "0 to 1, such as share=0.5"),
+        (read_prefix, "tokens=2.5", "such as tokens=512"),
+        (read_prefix, "text=2", "share, tokens, groups"),
     ],
 )
 def test_wrong_texts_are_refused(read: object, text: str, told: str) -> None:
@@ -100,6 +103,8 @@ def test_traces_begin_at_zero(tmp_path: Path, text: str) -> None:
             "arrival_s,prompt,output\n2,1,1\n1,1,1\n3,0,1\nx,1,1\n",
             ["trace.csv:3: arrival_s 1", "trace.csv:4: 3, 0, 1", "trace.csv:5"],
         ),
+        ("arrival_s,prompt,output,prefix,prefix_tokens\n0,9,1,a,10\n", ["trace.csv:2: 0, 9, 1, a, 10"]),
+        ('timestamp,input_length,output_length,hash_ids\n0,512,1,"[1, 2]"\n', ["a prefix of at most"]),
     ],
 )
 def test_wrong_traces_are_told_line_by_line(tmp_path: Path, text: str, told: list[str]) -> None:
@@ -108,3 +113,32 @@ def test_wrong_traces_are_told_line_by_line(tmp_path: Path, text: str, told: lis
         read_trace(path)
     assert len(caught.value.problems) == len(told)
     assert all(each in str(caught.value) for each in told)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "prefix"),
+    [
+        ("a.csv", "arrival_s,prompt,output,prefix,prefix_tokens\n0,9,1,a,8\n1,9,1,,\n", [(("a", 8),), ()]),
+        (
+            "a.jsonl",
+            '{"timestamp": 0, "input_length": 700, "output_length": 1, "hash_ids": [4, 5]}\n'
+            '{"timestamp": 3000, "input_length": 512, "output_length": 1, "hash_ids": [4]}\n',
+            [((4, 512), (5, 188)), ((4, 512),)],
+        ),
+    ],
+)
+def test_traces_name_shared_prefixes(tmp_path: Path, name: str, text: str, prefix: list[object]) -> None:
+    (path := tmp_path / name).write_text(text, encoding="utf-8")
+    found = read_trace(path)
+    assert [each.prefix for each in found] == prefix
+    assert [each.arrival_s for each in found] == [0.0, 3.0 if name == "a.jsonl" else 1.0]
+
+
+def test_prefixes_come_before_prompts_in_their_share() -> None:
+    plain = list(drawn(read_load("poisson:8/s"), read_lengths("fixed:100,9"), COUNT, seed=0))
+    found = list(with_prefixes(plain, read_prefix("share=0.25,tokens=64,groups=3"), seed=0))
+    shared = [each for each in found if each.prefix]
+    assert len(shared) / COUNT == pytest.approx(0.25, abs=0.01)
+    assert {each.prefix for each in shared} == {((group, 64),) for group in range(3)}
+    assert all(each.prompt == (164 if each.prefix else 100) for each in found)
+    assert [each.arrival_s for each in found] == [each.arrival_s for each in plain]
