@@ -99,6 +99,7 @@ class Tilings:
     def __init__(self, step: Step, estimator: Estimator, fitting: Fitting, options: list[Option], plans: list[Plan],
                  orders: list[int], axes: Axes, table: Table | None = None) -> None:  # fmt: skip
         self._table, self._matters = table, list[_Matters]()
+        self._scored: list[tuple[Ints, Candidates]] = []  # by number, see ``numbered``
         self._chunk: Chunk | None = None
         self._step, self._estimator, self._fitting = step, estimator, fitting
         self._options, self._plans, self._orders, self._axes = options, plans, np.array(orders), axes
@@ -183,9 +184,11 @@ class Tilings:
             keys = self._keys(replace(c, y_slots=asked.wanted), work)
             self._note(self.needs, index, asked.most_B)
             self._matters.append(_Matters(index, np.where(asked.legal, keys[:, 0], inf), asked.most_B))
+            fitted = replace(c, y_slots=y_slots)
+            self._scored.append((self._numbers(chunk.choices[rows]), fitted))
             short = fits & (y_slots < asked.wanted)
             if short.any():
-                keys[short] = self._keys(replace(c, y_slots=y_slots).keep(short), work.keep(short))
+                keys[short] = self._keys(fitted.keep(short), work.keep(short))
             found[rows[fits]] = keys[fits]
             scored += int(fits.sum())
             if not fits.any() and (need := self._fitting.need(c, asked, option.room)):
@@ -217,9 +220,14 @@ class Tilings:
 
         @cache
         def places() -> dict[int, tuple[Candidates, int]]:
-            every = np.array(choices, np.int64)
+            every = np.array(choices, np.int64).reshape(-1, len(self.sizes))
+            found, numbers = dict[int, tuple[Candidates, int]](), self._numbers(every)
+            for scored, fitted in self._scored:
+                at = np.minimum(np.searchsorted(scored, numbers), len(scored) - 1)
+                found |= {place: (fitted, int(at[place])) for place in np.flatnonzero(scored[at] == numbers).tolist()}
+            if len(found) == len(every):
+                return found
             first = self._first[every[:, 0]]
-            found = dict[int, tuple[Candidates, int]]()
             for index in np.unique(first).tolist():
                 rows, fitted = self._fitting_rows(every, np.flatnonzero(first == index), index)
                 found |= {row: (fitted, at) for at, row in enumerate(rows.tolist())}
@@ -230,6 +238,11 @@ class Tilings:
             return candidates.mapping(at)
 
         return mapping
+
+    def _numbers(self, choices: Ints) -> Ints:
+        """Return the numbers of choices, see ``numbered``."""
+        numbers: Ints = np.ravel_multi_index(tuple(choices.T), self.sizes)
+        return numbers
 
     def bounds_of(self, mapping: Mapping) -> Bounds:
         """Return what bounds a mapping that fits, whether it is a candidate or not."""
