@@ -19,7 +19,7 @@ from accelsim.program.program import Program
 from accelsim.program.roles import multiplier, units
 from accelsim.program.verify import verify
 from accelsim.spec.chip import Chip
-from accelsim.spec.levels import without_memories
+from accelsim.spec.levels import without_capacities, without_memories
 from accelsim.threads import one_blas_thread
 from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import node_work
@@ -93,15 +93,19 @@ LAST: deque[tuple[tuple[object, ...], State]] = deque(maxlen=8)
 
 
 def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
-    """Run the passes. They read no attached memories: chips that differ in these alone share the transformed graph of a
-    frozen one."""
+    """Run the passes. They read no attached memories, and where engines ask spaces for room no capacities but those of
+    sums: chips that differ in these alone share the transformed graph of a frozen one, which is frozen itself."""
     chip = configured(chip, options)
     if not graph.frozen or options.values != "off" or options.scales or options.ranges_from is not None:
         return _passed(graph, chip, options)
     read = without_memories(chip)
+    if len(chip.cores) == 1 and all(ENGINES[unit.type].asks_spaces for unit in units(chip).values()):
+        tiles = [name for name, each in chip.buffers.items() if "partial_sums" not in each.holds]
+        read = read.model_copy(update={"cores": {chip.core_kind: without_capacities(chip.core, tiles)}})
     made = next((state for of, state in LAST if of[0] is graph and of[1:] == (read, options)), None)
     if made is None:
         made = _passed(graph, read, options)
+        made.graph.frozen = True
         LAST.append(((graph, read, options), made))
     return State(made.graph, chip, options, made.dtype, list(made.notes))
 

@@ -40,6 +40,7 @@ class _Walk:
     def __init__(self, run: Run) -> None:
         self.run, self.segments, self.t = run, list[Segment](), run.time_fs
         self.delay_fs = Clock(run.chip.clock).at(run.chip.token_delay)
+        self._kinds = PATH_KINDS.loaded
         self._edges_fs = {engine: self._edge_fs(engine) for engine in run.program.engines}
 
     def walk(self) -> list[Segment]:
@@ -88,7 +89,9 @@ class _Walk:
 
     def _emit(self, start: int, command: int, kind: str, resource: str, mix: Mix = ()) -> None:
         """The time from ``start`` to where the walk stands goes to this; the walk then stands at ``start``."""
-        if kind not in PATH_KINDS.loaded and kind not in PATH_KINDS:
+        if start >= self.t:
+            return
+        if kind not in self._kinds and kind not in PATH_KINDS:
             raise LawError(f"no kind {kind!r} of pieces of the critical path; there are {', '.join(PATH_KINDS)}")
         start = max(0, start)
         if start < self.t:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from math import ceil, prod
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from accelsim.formats.table import FORMATS, bytes_of
 from accelsim.types import Array
 
+T = TypeVar("T")
 Attributes = dict[str, Any]
 """Attributes of an op, beside its inputs: name -> number, text, list or array."""
 
@@ -176,10 +177,20 @@ class Graph:
     """Name -> the last number that made it unlike another, so that the next one is found at once."""
     frozen: bool = field(default=False, repr=False, compare=False)
     """Nobody changes it any more, so that what follows from it may be kept; a copy may be changed."""
+    known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Results of ``once``."""
 
     def __repr__(self) -> str:
         """One line: name, nodes, inputs and outputs."""
         return f"Graph({self.name}: {len(self.nodes)} nodes, {self.inputs} -> {self.outputs})"
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` gives, which follows from the graph; of a frozen one worked out once and kept."""
+        if not self.frozen:
+            return make()
+        if key not in self.known:
+            self.known[key] = make()
+        return cast(T, self.known[key])
 
     def constants(self) -> Iterator[Tensor]:
         """Return all weights and other constants."""
@@ -212,19 +223,10 @@ class Graph:
         nodes = [_copy_node(node) for node in self.nodes]
         tensors = {name: Tensor(**vars(tensor)) for name, tensor in self.tensors.items()}
         return replace(
-            self,
-            nodes=nodes,
-            tensors=tensors,
-            inputs=list(self.inputs),
-            outputs=list(self.outputs),
-            states=dict(self.states),
-            unused=list(self.unused),
-            notes=list(self.notes),
-            sparsity=dict(self.sparsity),
-            kept=list(self.kept),
-            suffixes=dict(self.suffixes),
-            frozen=False,
-        )
+            self, nodes=nodes, tensors=tensors, inputs=list(self.inputs), outputs=list(self.outputs),
+            states=dict(self.states), unused=list(self.unused), notes=list(self.notes), sparsity=dict(self.sparsity),
+            kept=list(self.kept), suffixes=dict(self.suffixes), frozen=False,
+        )  # fmt: skip
 
 
 def _copy_node(node: Node) -> Node:

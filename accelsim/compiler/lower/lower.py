@@ -126,7 +126,7 @@ def _repeating(state: State, layouts: list[Layout], uses: list[Uses], steps: lis
     asked = state.options
     alone = state.copies == state.chip.core_count
     may = asked.repeat and asked.values == "off" and alone
-    blocks = alike_blocks(state.graph, asked.pinned) if may else None
+    blocks = state.graph.once("blocks", lambda: alike_blocks(state.graph, asked.pinned)) if may else None
     kinds, levels = list(state.chip.cores), managed(state.chip) if len(layouts) > 1 else []
     why = f"{' and '.join(levels)} is shared by cores" if levels else ""
     if layouts[0].roles.streams > 1:

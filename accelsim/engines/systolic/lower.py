@@ -11,6 +11,7 @@ from math import prod
 
 from accelsim.engines.systolic.merging import A_AXES, B_AXES, MOST, passes, pieces, sizes, tiles_along
 from accelsim.engines.systolic.placing import PlacedStep
+from accelsim.engines.systolic.scores import write_once
 from accelsim.engines.systolic.tile_costs import Results
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.tiles import Exec, a_elements, a_key, array_of, b_key, loop, whole
@@ -42,6 +43,12 @@ class MatrixStep(PlacedStep):
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles do not fit."""
         self._prepare()
+        write_once(self, self._write)
+        for buffer, regions in self.taken:
+            self.layout.release(buffer, regions)
+
+    def _write(self) -> None:
+        """Write the commands tile by tile."""
         most = Tile(0, self.runs.tg, 0, self.runs.tm, 0, self.runs.tn, 0, self.runs.tk)
         along = tiles_along(most, self.mapping)
         a_held = Held(any(along[axis] > 1 for axis in self._a_axes))
@@ -60,7 +67,6 @@ class MatrixStep(PlacedStep):
             self._product(step, array, a, b, slots[array if self.mapping.split == "k" else 0])
             if tile.k1 == self.tiles.k1:
                 self._finish(tile, sums.pop((tile.g0, tile.m0, tile.n0)))
-        self._complete()
 
     @property
     def note(self) -> str:
@@ -128,17 +134,10 @@ class MatrixStep(PlacedStep):
     def _product(self, step: Exec, array: int, a: int, b: int, acc: int) -> None:
         tile, (role_a, role_b) = step.tile, self._operand_roles
         work, actions = self.costs.product(tile, step.first, array)
-        self.layout.builder.emit(
-            "MatMul",
-            self.layout.roles.arrays[array],
-            self.op,
-            self.node.name,
-            work,
-            Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
-            [(b, role_b), (a, role_a)],
-            [(acc, PIECE[step.first, step.last])],
-            actions,
-        )
+        effect = Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b)))
+        sources, sums = [(b, role_b), (a, role_a)], [(acc, PIECE[step.first, step.last])]
+        queue = self.layout.roles.arrays[array]
+        self.layout.builder.emit("MatMul", queue, self.op, self.node.name, work, effect, sources, sums, actions)
 
     @cached_property
     def _operand_roles(self) -> tuple[str, str]:
@@ -217,7 +216,3 @@ class MatrixStep(PlacedStep):
     def _functions(self) -> str:
         roles = self.layout.roles
         return roles.engine(roles.functions_behind(self.node).name)
-
-    def _complete(self) -> None:
-        for buffer, regions in self.taken:
-            self.layout.release(buffer, regions)

@@ -155,20 +155,16 @@ class Builder:
             beside = tuple([last for other, last in pieces.items() if other != engine])
             self.histories[region].beside = beside
 
-    @staticmethod
-    def _writers(history: History) -> tuple[int, ...]:
-        return () if history.writer is None else (history.writer, *history.beside)
-
     def _wait_for_users(self, engine: str, kind: CommandKind, region: int, waits: dict[Wait, None]) -> None:
         why = "acc" if kind == "MatMul" else "empty"
+        commands, alone = self.commands, engine if self.engines[engine] in self.sequential else None
         for past in (region, *self.regions[region].overlaps):
             history = self.histories[past]
-            for (reader_engine, _), (reader, phase) in history.readers.items():
-                if not self._ordered(engine, reader_engine):
-                    waits[Wait(reader, phase, why)] = None
-            for writer in () if history.readers else self._writers(history):
-                if not self._ordered(engine, self.commands[writer].engine):
-                    waits[Wait(writer, "done", why)] = None
-
-    def _ordered(self, engine: str, other: str) -> bool:
-        return engine == other and self.engines[engine] in self.sequential
+            if history.readers:
+                for (other, _), (reader, phase) in history.readers.items():
+                    if other != alone:
+                        waits[_tuple(Wait, (reader, phase, why))] = None
+            elif history.writer is not None:
+                for writer in (history.writer, *history.beside):
+                    if commands[writer].engine != alone:
+                        waits[_tuple(Wait, (writer, "done", why))] = None

@@ -17,14 +17,21 @@ class GraphFacts:
 
     def __init__(self, graph: Graph, roles: Roles) -> None:
         self.graph, self.roles = graph, roles
-        self.consumers, self.staying = graph.consumers(), graph.staying
-        self.readers = {name: [n for n in nodes if n.engine != HOST] for name, nodes in self.consumers.items()}
-        self.roots: dict[str, str] = {}
-        for node in graph.nodes:
-            if node.engine == "alias":
-                self.roots[node.writes[0]] = self.roots.get(node.reads[0], node.reads[0])
-        self._epilogues: dict[int, EpilogueReads] = {}  # by id of the node
+        self.consumers, self.staying = graph.once("consumers", graph.consumers), graph.staying
+        self.readers = graph.once("readers", self._readers)
+        self.roots = graph.once("roots", self._roots)
+        self._epilogues = graph.once("epilogues", dict[int, EpilogueReads])  # by id of the node
         self._homes: dict[str, str] = {}  # next value of a state -> its memory
+
+    def _readers(self) -> dict[str, list[Node]]:
+        return {name: [n for n in nodes if n.engine != HOST] for name, nodes in self.consumers.items()}
+
+    def _roots(self) -> dict[str, str]:
+        roots: dict[str, str] = {}
+        for node in self.graph.nodes:
+            if node.engine == "alias":
+                roots[node.writes[0]] = roots.get(node.reads[0], node.reads[0])
+        return roots
 
     def activations(self, node: Node) -> list[str]:
         """Return what a node reads that is no constant."""
@@ -72,7 +79,7 @@ class GraphFacts:
 
     @cached_property
     def _alike(self) -> Counter[tuple[tuple[int, ...], ...]]:
-        return Counter(self._shapes(node) for node in self.graph.nodes if is_product(node))
+        return self.graph.once("alike", lambda: Counter(map(self._shapes, filter(is_product, self.graph.nodes))))
 
     def _shapes(self, node: Node) -> tuple[tuple[int, ...], ...]:
         return tuple(self.graph.tensors[name].shape for name in node.inputs[:2])
