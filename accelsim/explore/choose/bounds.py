@@ -15,13 +15,19 @@ from typing import NamedTuple
 
 from accelsim.account.energy import engine_prices, left_W, static_power_W
 from accelsim.account.price import DAY_S
+from accelsim.cluster.plan.plan import Plan, parse_plan
+from accelsim.cluster.step.costs import Costs, Setting
 from accelsim.cluster.step.memory import capacity_B
+from accelsim.cluster.step.segments import FLASH, Segment, Split, block, edge
+from accelsim.cluster.step.transformer import Transformer, transformer_of
+from accelsim.cluster.step.work import stash_B
 from accelsim.compiler.numbers.formats import is_integer
-from accelsim.explore.choose.candidates import Candidate, forget, peak, spec_of
+from accelsim.explore.choose.candidates import STATE_B, Candidate, forget, peak, spec_of
 from accelsim.explore.choose.question import GENERATION, RUN, Question
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
+from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import node_work
 from accelsim.workload.sources.load import generation_of, load_model
 
@@ -76,8 +82,6 @@ RULES = {
 @cache
 def work_of(model: str, train: bool) -> Work:
     """Return the work of a model. Raises ModelError and UsageError."""
-    from accelsim.cluster.step.transformer import transformer_of
-
     asked = generation_of(model)
     sizes = transformer_of(*(asked[:2] if asked else (model,)))
     if sizes is not None and train:
@@ -100,6 +104,7 @@ def forget_all() -> None:
     forget()
     work_of.cache_clear()
     _mac_J.cache_clear()
+    _DEMANDS.clear()
 
 
 def element_B(dtype: str) -> float:
@@ -116,9 +121,12 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
     most_W = left_W(chip) * candidate.count  # a board that would draw more draws less for each operation
     held = work.weights * element_B(candidate.dtype)
     wide = candidate.count * bandwidth_Bps(chip)
+    sizes = transformer_of(question.model) if question.train else None
     if question.task != GENERATION:
         seconds = max(work.flops * candidate.batch / rate, held / wide if question.task == RUN else 0.0)
         joules = min(joules, most_W * seconds / candidate.batch)
+        if sizes is not None:
+            seconds, joules = map(max, (seconds, joules), _trained(sizes, candidate))
         return Bound(_least(question, candidate, seconds, watts, joules), _share(candidate, held), room)
     first = max(work.prompt_flops * candidate.batch / rate, held / wide)
     each = max(work.flops * candidate.batch / rate, held / wide)
@@ -128,6 +136,75 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
     least |= {"tpot_s": each, "tokens_per_s": candidate.batch / each} if work.new > 1 else {}
     kept = work.cached * element_B(candidate.dtype) * (work.prompt + work.new) * candidate.batch
     return Bound(least, (held + kept) / candidate.count, room)
+
+
+class Demand(NamedTuple):
+    """Work of a graph for each further sequence of a microbatch: operations of its products, bytes of activations that
+    it reads and leaves."""
+
+    flops: float
+    moved_B: float
+
+
+_DEMANDS: dict[object, tuple[list[Demand], ...]] = {}
+
+
+def _trained(sizes: Transformer, candidate: Candidate) -> tuple[float, float]:
+    """Return the least seconds of a training step, and the least joules of a sequence without static power: each graph
+    at the peak of its products or of its memory. The last stage works on all sequences of a replica, after the stages
+    before it have passed on the first. What surely does not fit is computed again."""
+    plan, chip = parse_plan(candidate.plan), spec_of(candidate.chip)
+    costs = Costs(chip, Setting(dtype=candidate.dtype))
+    far = costs.tiles or multiplier(chip) is None or any(each.cache for each in chip.memories.values())
+    wide, rate = float("inf") if far else bandwidth_Bps(chip), peak(candidate.chip, candidate.dtype)
+    mac_J, most_W = _mac_J(candidate.chip, candidate.dtype, False), left_W(chip)
+    parts_s, parts_J = list[float](), list[float]()
+    for graphs in _demands(sizes, costs, plan.tp):
+        times = [max(each.flops / rate, each.moved_B / wide) for each in graphs]
+        drawn = [min(each.flops / 2 * mac_J, most_W * took) for each, took in zip(graphs, times, strict=True)]
+        parts_s.append(sum(times))
+        parts_J.append(sum(drawn))
+    many, passes = candidate.batch / plan.dp, 2 if _again(sizes, plan, costs, candidate.batch) else 1
+    layer, layer_J = (passes * parts[0] + parts[1] for parts in (parts_s, parts_J))
+    first, last, stage = *parts_s[2:], sizes.layers / plan.pp * layer
+    before = many * first if plan.pp == 1 else first + (plan.pp - 1) * stage
+    return many * (stage + last) + before, plan.tp * (sizes.layers * layer_J + sum(parts_J[2:]))
+
+
+def _again(sizes: Transformer, plan: Plan, costs: Costs, batch: int) -> bool:
+    """Return whether no less than all of the forward pass is computed again, since the first stage could not hold its
+    blocks otherwise: with their state, and what each keeps of one sequence for as many microbatches as there are
+    stages."""
+    split, held = Split(sizes, 1, plan.tp, flash=costs.flash), min(plan.pp, batch // plan.dp)
+    state_B = STATE_B * sizes.layer_parameters / plan.tp
+    kept_B = stash_B(split, "none" if costs.flash else "selective")
+    return sizes.layers / plan.pp * (state_B + held * kept_B) > capacity_B(costs.chip)
+
+
+def _demands(sizes: Transformer, costs: Costs, tp: int) -> tuple[list[Demand], ...]:
+    """Return the graphs of a block forward and backward, and those of the embedding and of the head in both passes."""
+    key = (sizes, costs.dtype, costs.flash, costs.by_kernels, tp)
+    if key not in _DEMANDS:
+        one, two = (Split(sizes, batch, tp, flash=costs.flash) for batch in (1, 2))
+        blocks = [(each.times, _further(costs, each, more)) for each, more in zip(block(one), block(two), strict=True)]
+        passes = [[each[way] for times, each in blocks for _ in range(times)] for way in (0, 1)]
+        ends = [zip(edge(one, name), edge(two, name), strict=True) for name in ("embedding", "head")]
+        _DEMANDS[key] = (*passes, *([each for pair in end for each in _further(costs, *pair)] for end in ends))
+    return _DEMANDS[key]
+
+
+def _further(costs: Costs, one: Segment, two: Segment) -> list[Demand]:
+    """Return what the passes of two sequences take beyond those of one; of attention half the products, the others of
+    which a causal kernel leaves out."""
+    made = [[_demand(graph) for graph in costs.passes(each)[:2]] for each in (one, two)]
+    share = 0.5 if one.core or one.name == FLASH else 1.0
+    return [Demand(share * (b.flops - a.flops), b.moved_B - a.moved_B) for a, b in zip(*made, strict=True)]
+
+
+def _demand(graph: Graph) -> Demand:
+    tensors = (graph.tensors[name] for name in {*graph.inputs, *graph.outputs})
+    moved_B = sum(each.elements * table.get(each.dtype).bits / 8 for each in tensors)
+    return Demand(2 * sum(node_work(graph, node).macs for node in graph.nodes), moved_B)
 
 
 def _share(candidate: Candidate, held: float) -> float:
@@ -168,8 +245,6 @@ def _least(question: Question, candidate: Candidate, seconds: float, watts: floa
 
 
 def _tokens(model: str) -> int:
-    from accelsim.cluster.step.transformer import transformer_of
-
     sizes = transformer_of(model)
     assert sizes is not None  # tokens are of a language model
     return sizes.seq

@@ -177,8 +177,11 @@ def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool)
 
 def _first(question: Question, entries: Sequence[Entry]) -> list[Entry]:
     """Return what to simulate before the rest. The smallest batch of each chip that is no GPU, since bounds seldom drop
-    it and it drops many; then batches of GPUs on the front; then GPUs, which take little."""
+    it and it drops many; then batches of GPUs on the front; then GPUs, which take little. Trainings have
+    one order: what takes least energy, which drops many, may be no GPU."""
     open_ = [entry for entry in entries if not entry.settled]
+    if question.train:
+        return open_
     best = {each.family for each in front(question, entries)}
     runs = Counter(each.family for each in entries if each.facts is not None)
     small = {each.family: each for each in reversed(entries)}

@@ -15,8 +15,8 @@ import accelsim
 from accelsim.account.odds import odds_below
 from accelsim.errors import UsageError
 from accelsim.explore.accuracy import Accuracy, accuracy
-from accelsim.explore.choose.bounds import RULES, Rule, bound_of, least_of
-from accelsim.explore.choose.candidates import enumerate_all, offered, spec_of
+from accelsim.explore.choose.bounds import RULES, Rule, bound_of, least_of, work_of
+from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered, peak, spec_of
 from accelsim.explore.choose.checks import with_limits
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
@@ -319,3 +319,16 @@ def test_points_of_one_chip_share_what_they_simulate(monkeypatch: pytest.MonkeyP
     assert before > 0 and len(ran) == before, "a single t4 has the layers of eight replicas"
     assert [each.facts for each in shared] == [outcome(point).facts for point in points]
     assert len(ran) > 2 * before
+
+
+@pytest.mark.parametrize(("batch", "plan"), [(8, "dp=2,tp=2,pp=2"), (16, "dp=1,tp=1,pp=8")])
+def test_trainings_take_no_less_than_their_bounds(batch: int, plan: str) -> None:
+    """A pipeline that fills and empties is bounded above a plan that keeps all devices at their peak."""
+    question = replace(TRAINED, model="gpt2?layers=8,hidden=128,heads=4", tokens=None)
+    options = {"train": True, "dtype": "fp16", "batch": batch, "plan": plan}
+    point = Point.of(question.model, "8x-t4-pcie", options)
+    least = bound_of(question, Candidate(point, "8x-t4-pcie", "t4", 8, "fp16", batch, plan)).least
+    found = cast("dict[str, float]", outcome(point).facts)
+    assert least["latency_s"] <= found["latency_s"] and least[ENERGY] <= found[ENERGY]
+    at_peak_s = work_of(question.model, True).flops * batch / (8 * peak("t4", "fp16"))
+    assert least["latency_s"] > (2.5 if "pp=8" in plan else 1.5) * at_peak_s
