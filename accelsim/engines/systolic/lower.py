@@ -11,7 +11,6 @@ from math import prod
 
 from accelsim.engines.systolic.merging import A_AXES, B_AXES, MOST, passes, pieces, sizes, tiles_along
 from accelsim.engines.systolic.placing import PlacedStep
-from accelsim.engines.systolic.scores import write_once
 from accelsim.engines.systolic.tile_costs import Results
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.tiles import Exec, a_elements, a_key, array_of, b_key, loop, whole
@@ -43,12 +42,6 @@ class MatrixStep(PlacedStep):
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles do not fit."""
         self._prepare()
-        write_once(self, self._write)
-        for buffer, regions in self.taken:
-            self.layout.release(buffer, regions)
-
-    def _write(self) -> None:
-        """Write the commands tile by tile."""
         most = Tile(0, self.runs.tg, 0, self.runs.tm, 0, self.runs.tn, 0, self.runs.tk)
         along = tiles_along(most, self.mapping)
         a_held = Held(any(along[axis] > 1 for axis in self._a_axes))
@@ -67,6 +60,8 @@ class MatrixStep(PlacedStep):
             self._product(step, array, a, b, slots[array if self.mapping.split == "k" else 0])
             if tile.k1 == self.tiles.k1:
                 self._finish(tile, sums.pop((tile.g0, tile.m0, tile.n0)))
+        for buffer, regions in self.taken:
+            self.layout.release(buffer, regions)
 
     @property
     def note(self) -> str:

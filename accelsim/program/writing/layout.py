@@ -48,7 +48,6 @@ class Layout:
     tile_costs: dict[Hashable, Any] = field(default_factory=dict)
     """Costs of the tiles of steps that are alike, see ``TileCosts``."""
     spills: int = 0  # tensors that had to make room
-    trial: bool = False  # its commands are timed and forgotten
 
     def __post_init__(self) -> None:
         self.facts = GraphFacts(self.graph, self.roles)
@@ -93,7 +92,7 @@ class Layout:
     def anew(self, builder: Builder) -> Layout:
         """Return an empty layout for the same graph and chip, which shares the costs of tiles and transfers."""
         other = copy(self)
-        other.builder, other.spills, other.trial = builder, 0, True
+        other.builder, other.spills = builder, 0
         other.places, other.spaces, other.presets, other.makers, other._whole = {}, {}, {}, {}, []
         other.transfers = copy(self.transfers)
         other.transfers.builder = builder

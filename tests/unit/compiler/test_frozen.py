@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from accelsim.compiler import passes
-from accelsim.compiler.passes import compile, transform
+from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
-from accelsim.engines.systolic.lower import MatrixStep
-from accelsim.program.program import Program
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 
@@ -38,24 +36,3 @@ def test_only_what_passes_read_makes_them_run_again(monkeypatch: pytest.MonkeyPa
     for sets, options in (([ROOMY], OFF), ([], Options(values="off", dtype="int8")), (["matrix.rows=8"], OFF)):
         assert transform(frozen, load_chip("systolic-generic", sets), options) is not first
     assert len(passes.LAST) == 4
-
-
-def test_steps_that_are_alike_are_written_tile_by_tile_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    written, write = list[str](), MatrixStep._write
-
-    def noted(step: MatrixStep) -> None:
-        written.append(step.node.name)
-        write(step)
-
-    monkeypatch.setattr(MatrixStep, "_write", noted)
-    graph, frozen = (load_model("mlp?inputs=64,hidden=64,layers=6") for _ in range(2))
-    frozen.frozen, options = True, Options(values="off", search="fast", repeat=False)
-    for sets, share in (([], 0.6), ([SMALL], 0.6)):
-        made, counts = list[Program](), list[int]()
-        for each in (graph, frozen):
-            written.clear()
-            made.append(compile(each, load_chip("systolic-generic", sets), options))
-            counts.append(len(written))
-        assert list(made[0].commands) == list(made[1].commands) and made[0].regions == made[1].regions
-        assert made[0].needs == made[1].needs and made[0].spans == made[1].spans
-        assert counts[1] <= share * counts[0]
