@@ -38,6 +38,8 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--seed", "Seed of arrivals and lengths.", 0, least=0)
 @option("--plan", "How the devices of a replica share the model: tp=N.", "", metavar="PLAN")
 @option("--replicas", "Copies of the model, each on devices of its own.", 1, least=1)
+@option("--disaggregate", "Replicas for prompts and others for tokens: prefill=2xtp4,decode=4xtp8,over=LINK.",
+        "", metavar="NAME=COUNTxtpN,...")  # fmt: skip
 @option("--router", "Replica that gets a request: round-robin or least-loaded.", "round-robin", metavar="NAME")
 @option("--scheduler", "What is computed together: vllm, vllm-v0, sarathi, sglang or static, such as vllm:budget=2048; "
         "for items dynamic:max=32,delay=2ms,instances=2,prefer=8/16,queue=100.", "",

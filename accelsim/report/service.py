@@ -84,27 +84,33 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     """Return the facts for JSON; the unit is the end of each key."""
     question, service = found.question, found.service
     span, out = _span_s(service), sum(each.request.output for each in service.sequences)
-    joules = sum(sum(steps.joules) for steps in service.steps) + found.static_W * span
+    joules = (
+        sum(sum(steps.joules) for steps in service.steps)
+        + sum(each.static_W for each in found.groups) * span
+        + service.moved_J
+    )
+    tables = found.last.times.tables
     return {
         "tool": "accelsim", "tool_version": tool_version(), "model": found.model.name, "on": question.on,
-        "dtype": found.devices.dtype, "plan": str(found.times.plan), "replicas": question.replicas,
+        "dtype": found.devices.dtype, "plan": str(found.last.times.plan), "replicas": len(service.steps),
         "scheduler": question.scheduler,
         "trace": None if question.trace is None else str(question.trace),
         "load": question.load, "lengths": question.lengths, "seed": question.seed,
         "requests": len(service.sequences), "span_s": span, "requests_per_s": len(service.sequences) / span,
         "prompt_tokens": sum(each.request.prompt for each in service.sequences), "output_tokens": out,
         "output_tokens_per_s": out / span, "energy_J": joules, "energy_per_output_token_J": joules / out,
-        "busy": sum(sum(steps.seconds) for steps in service.steps) / span / question.replicas,
-        "blocks": found.blocks, "block_tokens": found.page, "block_B": found.block_B,
-        "most_blocks_held": max(max(steps.held, default=0) for steps in service.steps),
+        "busy": sum(sum(steps.seconds) for steps in service.steps) / span / len(service.steps),
+        "blocks": found.last.blocks, "block_tokens": found.page, "block_B": found.last.block_B,
+        "most_blocks_held": max(max(steps.held, default=0) for steps in found.decoders),
         "preemptions": sum(each.preempted for each in service.sequences),
         "tokens_computed_again": sum(each.again for each in service.sequences),
+        "disaggregate": question.disaggregate or None, "transfer_s": service.moved_s, "transfer_J": service.moved_J,
         "prefix_hit_rate": _hit_rate(service),
-        "mean_decoding": _mean_decoding(service), "steps": sum(len(steps.end_s) for steps in service.steps),
+        "mean_decoding": _mean_decoding(found), "steps": sum(len(steps.end_s) for steps in service.steps),
         "queue_grows_per_s": grown_per_s(service) if not found.load.clients else None,
         "limits_s": dict(limits), "within_limits": within(service, limits) if limits else None,
-        "steps_simulated": {name: each.simulated for name, each in found.times.tables.items()},
-        "largest_interpolation_error": max(each.error for each in found.times.tables.values()),
+        "steps_simulated": {name: sum(each.times.tables[name].simulated for each in found.groups) for name in tables},
+        "largest_interpolation_error": _error(found),
     }  # fmt: skip
 
 
@@ -120,10 +126,15 @@ def _hit_rate(service: Service) -> float | None:
     return sum(each.cached for each in service.sequences) / sum(each.prompt for each in requests)
 
 
-def _mean_decoding(service: Service) -> float:
+def _mean_decoding(found: Served) -> float:
     """Sequences that decode at one time, on average over the time of steps, of a replica."""
-    seconds = np.concatenate([np.array(steps.seconds) for steps in service.steps])
-    return float(np.average(np.concatenate([np.array(steps.decoding) for steps in service.steps]), weights=seconds))
+    seconds = np.concatenate([np.array(steps.seconds) for steps in found.decoders])
+    return float(np.average(np.concatenate([np.array(steps.decoding) for steps in found.decoders]), weights=seconds))
+
+
+def _error(found: Served) -> float:
+    """Largest error of a line between simulated steps, a share."""
+    return max(each.error for group in found.groups for each in group.times.tables.values())
 
 
 def sentences(found: Served, figures: Facts) -> Iterator[str]:
@@ -144,9 +155,9 @@ def sentences(found: Served, figures: Facts) -> Iterator[str]:
     if len(tokens := tpot_s(service)):
         yield f"Then {si(float(tokens.mean()), 's')} pass from one token to the next."
     yield (
-        f"{'Replicas are' if found.question.replicas > 1 else 'The replica is'} busy {percent(figures['busy'])} of the "
+        f"{'Replicas are' if len(service.steps) > 1 else 'The replica is'} busy {percent(figures['busy'])} of the "
         f"time, with {si(figures['mean_decoding'])} requests at once, and "
-        f"{percent(figures['most_blocks_held'] / found.blocks)} of the room for keys and values is used at most."
+        f"{percent(figures['most_blocks_held'] / found.last.blocks)} of the room for keys and values is used at most."
     )
     if figures["preemptions"]:
         yield (
@@ -163,19 +174,31 @@ def _limits_text(limits: Mapping[str, float]) -> str:
 
 def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
     rate = [figures["output_tokens"] / _span_s(each) for each in found.ends or ()]
-    ends, tp = (min(rate), max(rate)) if rate else None, found.times.plan.tp
+    ends, tp = (min(rate), max(rate)) if rate else None, found.last.times.plan.tp
     hits = figures["prefix_hit_rate"]
     many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
     return [
-        ("on", f"{count_of(found.question.replicas, 'replica')}, {many} each, {found.devices.dtype}"),
+        *_prompts(found),
+        ("on", f"{count_of(found.last.count, 'replica')}, {many} each, {found.devices.dtype}"),
         ("load", _load(found)),
         ("scheduler", found.question.scheduler),
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
-        ("keys and values", f"{found.blocks:,} blocks of {count_of(found.page, 'token')} a replica"),
+        ("keys and values", f"{found.last.blocks:,} blocks of {count_of(found.page, 'token')} a replica"),
         *([] if hits is None else [("prefix cache", f"{percent(hits)} of the tokens of prompts were there")]),
         ("steps", f"{figures['steps']:,}, from {sum(figures['steps_simulated'].values()):,} simulated parts"),
     ]
+
+
+def _prompts(found: Served) -> Iterator[tuple[str, object]]:
+    """Yield what separate replicas for prompts are, and what their keys and values take to the others."""
+    if len(found.groups) > 1:
+        first, count = found.groups[0], len(found.service.sequences)
+        tp = first.times.plan.tp
+        many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
+        yield "prompts on", f"{count_of(first.count, 'replica')}, {many} each"
+        each_s, each_J = found.service.moved_s / count, found.service.moved_J / count
+        yield "transfer", f"{si(each_s, 's')} and {si(each_J, 'J')} a request, from prompts to tokens"
 
 
 def _load(found: Served) -> str:
@@ -186,8 +209,8 @@ def _load(found: Served) -> str:
 
 
 def _notes(found: Served) -> Iterator[str]:
-    error = max(each.error for each in found.times.tables.values())
-    yield f"Times between simulated steps are on lines, which are off by {percent(error)} in their middles at most."
+    error = percent(_error(found))
+    yield f"Times between simulated steps are on lines, which are off by {error} in their middles at most."
     yield "No time of network, HTTP or tokenizer is in these figures."
 
 
@@ -196,7 +219,7 @@ def _over_time(found: Served) -> Picture:
     steps = max(found.service.steps, key=lambda each: len(each.end_s))
     take = np.unique(np.linspace(0, len(steps.end_s) - 1, PLACES).astype(int))
     time, running = np.array(steps.end_s)[take], np.array(steps.running)[take]
-    waiting, held = np.array(steps.waiting)[take], np.array(steps.held)[take] / found.blocks * 100
+    waiting, held = np.array(steps.waiting)[take], np.array(steps.held)[take] / found.last.blocks * 100
     seconds = Axis("time", "s")
     marks = [
         area(time, np.zeros(len(time)), running, "running", color=BLUE),

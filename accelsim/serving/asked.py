@@ -11,7 +11,7 @@ from accelsim.account.energy import static_power_W
 from accelsim.account.interval import TOKEN
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.serving.pieces import Devices, serving_library
-from accelsim.cluster.serving.serve import Asked, check_memory, interval, needs, problems
+from accelsim.cluster.serving.serve import Asked, cache_B, check_memory, interval, needs, problems
 from accelsim.cluster.serving.step import Layout, step
 from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
@@ -21,9 +21,11 @@ from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
 from accelsim.serving.blocks import TOKENS
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
+from accelsim.serving.replica import Steps
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.registry import Policy, read_scheduler
-from accelsim.serving.service import ROUTERS, Service, simulate
+from accelsim.serving.service import ROUTERS, Second, Service, simulate
+from accelsim.serving.split import Split, move_of, read_split
 from accelsim.serving.tables import Values
 from accelsim.serving.times import StepTimes
 from accelsim.serving.traces import read_trace
@@ -56,55 +58,95 @@ class Question:
     overrides: tuple[str, ...] = ()
     trace: Path | None = None
     prefix: str = ""
+    disaggregate: str = ""
     memory: float = UTILISATION
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal replicas: how many, times of their steps, ``blocks`` of keys and values of each, of ``block_B`` bytes on
+    each device, and static power of all."""
+
+    count: int
+    times: StepTimes
+    blocks: int
+    block_B: int
+    static_W: float
 
 
 @dataclass(frozen=True)
 class Served:
     """Outcome of a question: the service with step times as predicted; the ``ends``, where all steps take as long as
-    at the ends of the interval of a step (None without one); ``blocks`` of keys and values of a replica, each of
-    ``page`` tokens and ``block_B`` bytes on each device; ``static_W`` of all replicas."""
+    at the ends of the interval of a step (None without one); all replicas, or those for prompts and those for tokens;
+    ``page``: tokens of a block."""
 
     question: Question
     model: Transformer
     devices: Devices
-    times: StepTimes
     load: Load
     service: Service
     ends: tuple[Service, Service] | None
-    blocks: int
+    groups: tuple[Group, ...]
     page: int
-    block_B: int
-    static_W: float
+
+    @property
+    def last(self) -> Group:
+        """Replicas that produce tokens."""
+        return self.groups[-1]
+
+    @property
+    def decoders(self) -> tuple[Steps, ...]:
+        """Steps of these replicas."""
+        return self.service.steps[-self.last.count :]
 
 
 def served(question: Question) -> Served:
     """Simulate a service. Raises UsageError, SpecError and OutOfMemory."""
-    load, requests, model, plan, spec, policy = _read(question)
+    load, requests, model, plan, spec, policy, split = _read(question)
     fleet = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
-    devices = Devices(fleet, fleet.setting)
-    UsageError.raise_for(problems(model, fleet, plan, Asked(1, 1, 1)))
-    layout, page = Layout(model, plan, 1), policy.kind.PAGE
-    blocks, block_B = blocks_of(devices, layout, policy.largest, question.memory, page)
-    _check(requests, blocks * page, model, question)
-    times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B))
-
-    shared = any(each.prefix for each in requests)
+    pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
+    groups = [_group(model, _part(fleet, plan, split), policy, question.memory, count, plan) for count, plan in pools]
+    for group in groups:
+        _check(requests, group.blocks * policy.kind.PAGE, model, question)
+    devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
+    move = split and move_of(split, fleet, cache_B(devices, Layout(model, Plan(), 1), 1, 0))
 
     def run(factor: float) -> Service:
         """The service if all steps take so many times as long."""
-        schedulers = [policy.made(policy.pool(blocks, shared)) for _ in range(question.replicas)]
-        route = ROUTERS[question.router]()
-        return simulate(requests, schedulers, partial(times.scaled, factor), route, load.clients, load.think_s)
+        made = [[policy.made(policy.pool(each.blocks, shared)) for _ in range(each.count)] for each in groups]
+        route, costs = ROUTERS[question.router], [partial(each.times.scaled, factor) for each in groups]
+        second = move and Second(made[1], costs[1], route(), move)
+        return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second)
 
     found = run(1.0)
-    factors = _factors(found, devices, layout)
+    factors = _factors(found, devices, Layout(model, groups[-1].times.plan, 1))
     ends = None if factors is None else (run(factors[0]), run(factors[1]))
-    watts = question.replicas * plan.tp * sum(static_power_W(fleet.chips[0]).values())
-    return Served(question, model, devices, times, load, found, ends, blocks, page, block_B, watts)
+    return Served(question, model, devices, load, found, ends, tuple(groups), policy.kind.PAGE)
 
 
-def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy]:
+def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
+    """Return the devices of one replica, which are all where replicas are equal. Raises UsageError."""
+    if split is None:
+        return fleet
+    if fleet.size < plan.tp:
+        what = f"a replica of {plan.tp} devices, and {fleet.name} has {fleet.size}"
+        raise UsageError(what, "--disaggregate", "a cluster with as many, such as dgx-h100")
+    return fleet.first(plan.tp)
+
+
+def _group(model: Transformer, fleet: Fleet, policy: Policy, memory: float, count: int, plan: Plan) -> Group:
+    """Return replicas of a plan. Raises UsageError and OutOfMemory."""
+    devices = Devices(fleet, fleet.setting)
+    UsageError.raise_for(problems(model, fleet, plan, Asked(1, 1, 1)))
+    blocks, block_B = blocks_of(devices, Layout(model, plan, 1), policy.largest, memory, policy.kind.PAGE)
+    times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B))
+    return Group(count, times, blocks, block_B, count * plan.tp * sum(static_power_W(fleet.chips[0]).values()))
+
+
+Read = tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy, Split | None]
+
+
+def _read(question: Question) -> Read:
     """Read all texts of a question. Raises UsageError and SpecError with all problems."""
     gather = Gather()
     recorded = None
@@ -118,6 +160,10 @@ def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, C
     with gather.also():
         prefix = read_prefix(question.prefix) if question.prefix else None
         gather.refuse(prefix and question.trace, "shared prefixes beside a trace", "--prefix", "columns of the trace")
+    with gather.also():
+        split = read_split(question.disaggregate) if question.disaggregate else None
+        beside = question.plan or question.replicas > 1
+        gather.refuse(split and beside, "replicas or a plan beside it", "--disaggregate", "prefill=2xtp4,decode=4xtp8")
     with gather.also():
         known("router", question.router, ROUTERS)
     with gather.also():
@@ -133,9 +179,17 @@ def _read(question: Question) -> tuple[Load, list[Request], Transformer, Plan, C
     gather.done()
     if recorded is not None:
         last_s = recorded[-1].arrival_s
-        return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, model, plan, spec, policy
+        return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, model, plan, spec, policy, split
     requests = drawn(load, lengths, question.requests, question.seed)
-    return load, list(with_prefixes(requests, prefix, question.seed) if prefix else requests), model, plan, spec, policy
+    return (
+        load,
+        list(with_prefixes(requests, prefix, question.seed) if prefix else requests),
+        model,
+        plan,
+        spec,
+        policy,
+        split,
+    )
 
 
 def _decoder(text: str) -> Transformer:

@@ -117,6 +117,7 @@ class Scheduler(ABC):
         self.waiting: deque[Sequence] = deque()
         self.running: dict[Sequence, None] = {}
         self.entering: dict[Sequence, None] = {}
+        self.prompts_only = False
 
     def add(self, sequence: Sequence) -> None:
         """A request arrives."""
@@ -132,14 +133,15 @@ class Scheduler(ABC):
         """Return the work of the next step, whose blocks are held from now on; None where nothing can run."""
 
     def complete(self, batch: Batch, now_s: float) -> list[Sequence]:
-        """A step ends: tokens come out, who has all leaves with its blocks; return these."""
+        """A step ends: tokens come out, who has all leaves with its blocks; return these. With ``prompts_only`` who has
+        its first token leaves too."""
         ended = self.decoding.step(now_s) if batch.decoding else []
         for sequence, tokens in batch.chunks:
             sequence.computed += tokens
             self.pool.store(sequence, sequence.computed)
             if sequence.computed == sequence.total:
                 sequence.emit(now_s)
-                if sequence.left:
+                if sequence.left and not self.prompts_only:
                     del self.entering[sequence]
                     self.decoding.join(sequence)
                 else:
