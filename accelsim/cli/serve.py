@@ -40,6 +40,8 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--replicas", "Copies of the model, each on devices of its own.", 1, least=1)
 @option("--disaggregate", "Replicas for prompts and others for tokens: prefill=2xtp4,decode=4xtp8,over=LINK.",
         "", metavar="NAME=COUNTxtpN,...")  # fmt: skip
+@option("--speculate", "Proposed tokens that are checked together: draft=MODEL or cost=0.1, tokens=4,accept=0.7.", "",
+        metavar="NAME=VALUE,...")  # fmt: skip
 @option("--router", "Replica that gets a request: round-robin or least-loaded.", "round-robin", metavar="NAME")
 @option("--scheduler", "What is computed together: vllm, vllm-v0, sarathi, sglang or static, such as vllm:budget=2048; "
         "for items dynamic:max=32,delay=2ms,instances=2,prefer=8/16,queue=100.", "",

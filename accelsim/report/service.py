@@ -105,6 +105,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "preemptions": sum(each.preempted for each in service.sequences),
         "tokens_computed_again": sum(each.again for each in service.sequences),
         "disaggregate": question.disaggregate or None, "transfer_s": service.moved_s, "transfer_J": service.moved_J,
+        "speculate": question.speculate or None, "tokens_per_decode": _per_decode(found, out),
         "prefix_hit_rate": _hit_rate(service),
         "mean_decoding": _mean_decoding(found), "steps": sum(len(steps.end_s) for steps in service.steps),
         "queue_grows_per_s": grown_per_s(service) if not found.load.clients else None,
@@ -130,6 +131,12 @@ def _mean_decoding(found: Served) -> float:
     """Sequences that decode at one time, on average over the time of steps, of a replica."""
     seconds = np.concatenate([np.array(steps.seconds) for steps in found.decoders])
     return float(np.average(np.concatenate([np.array(steps.decoding) for steps in found.decoders]), weights=seconds))
+
+
+def _per_decode(found: Served, out: int) -> float | None:
+    """Tokens that a request gets in a step that decodes; None without such steps."""
+    steps = sum(sum(steps.decoding) for steps in found.decoders)
+    return (out - len(found.service.sequences)) / steps if steps else None
 
 
 def _error(found: Served) -> float:
@@ -185,6 +192,7 @@ def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
         ("keys and values", f"{found.last.blocks:,} blocks of {count_of(found.page, 'token')} a replica"),
+        *_speculated(figures),
         *([] if hits is None else [("prefix cache", f"{percent(hits)} of the tokens of prompts were there")]),
         ("steps", f"{figures['steps']:,}, from {sum(figures['steps_simulated'].values()):,} simulated parts"),
     ]
@@ -199,6 +207,11 @@ def _prompts(found: Served) -> Iterator[tuple[str, object]]:
         yield "prompts on", f"{count_of(first.count, 'replica')}, {many} each"
         each_s, each_J = found.service.moved_s / count, found.service.moved_J / count
         yield "transfer", f"{si(each_s, 's')} and {si(each_J, 'J')} a request, from prompts to tokens"
+
+
+def _speculated(figures: Facts) -> Iterator[tuple[str, object]]:
+    if figures["speculate"] and figures["tokens_per_decode"]:
+        yield "speculation", f"{figures['speculate']}: {si(figures['tokens_per_decode'])} tokens a step and request"
 
 
 def _load(found: Served) -> str:

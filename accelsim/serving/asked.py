@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from math import floor
 from pathlib import Path
@@ -19,12 +20,14 @@ from accelsim.cluster.step.memory import capacity_B, to_host
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
+from accelsim.seeds import generator
 from accelsim.serving.blocks import TOKENS
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
 from accelsim.serving.replica import Steps
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.registry import Policy, read_scheduler
 from accelsim.serving.service import ROUTERS, Second, Service, simulate
+from accelsim.serving.speculate import Speculating, Speculation, read_speculation
 from accelsim.serving.split import Split, move_of, read_split
 from accelsim.serving.tables import Values
 from accelsim.serving.times import StepTimes
@@ -59,6 +62,7 @@ class Question:
     trace: Path | None = None
     prefix: str = ""
     disaggregate: str = ""
+    speculate: str = ""
     memory: float = UTILISATION
 
 
@@ -102,10 +106,11 @@ class Served:
 
 def served(question: Question) -> Served:
     """Simulate a service. Raises UsageError, SpecError and OutOfMemory."""
-    load, requests, model, plan, spec, policy, split = _read(question)
+    load, requests, model, plan, spec, policy, split, drafted = _read(question)
     fleet = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
     pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
-    groups = [_group(model, _part(fleet, plan, split), policy, question.memory, count, plan) for count, plan in pools]
+    parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
+    groups = [_group(model, part, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
     for group in groups:
         _check(requests, group.blocks * policy.kind.PAGE, model, question)
     devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
@@ -114,6 +119,9 @@ def served(question: Question) -> Served:
     def run(factor: float) -> Service:
         """The service if all steps take so many times as long."""
         made = [[policy.made(policy.pool(each.blocks, shared)) for _ in range(each.count)] for each in groups]
+        for at, each in enumerate(made[-1]):
+            if drafted:
+                each.decoding = Speculating(each.pool, drafted[0], generator(question.seed, 4, at))
         route, costs = ROUTERS[question.router], [partial(each.times.scaled, factor) for each in groups]
         second = move and Second(made[1], costs[1], route(), move)
         return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second)
@@ -134,16 +142,26 @@ def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
     return fleet.first(plan.tp)
 
 
-def _group(model: Transformer, fleet: Fleet, policy: Policy, memory: float, count: int, plan: Plan) -> Group:
+def _group(
+    model: Transformer, fleet: Fleet, policy: Policy, memory: float, count: int, plan: Plan, drafted: Drafted | None
+) -> Group:
     """Return replicas of a plan. Raises UsageError and OutOfMemory."""
-    devices = Devices(fleet, fleet.setting)
-    UsageError.raise_for(problems(model, fleet, plan, Asked(1, 1, 1)))
-    blocks, block_B = blocks_of(devices, Layout(model, plan, 1), policy.largest, memory, policy.kind.PAGE)
+    devices, models = Devices(fleet, fleet.setting), [model]
+    if drafted and drafted[1]:
+        models.append(drafted[1])
+    UsageError.raise_for(problem for each in models for problem in problems(each, fleet, plan, Asked(1, 1, 1)))
+    layouts = [Layout(each, plan, 1) for each in models]
+    blocks, block_B = blocks_of(devices, layouts[0], policy.largest, memory, policy.kind.PAGE, layouts[1:])
     times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B))
+    if drafted:
+        own = StepTimes(models[-1], devices, plan)
+        times = replace(times, width=drafted[0].tokens + 1, draft=own, share=drafted[0].cost, follows=len(models) > 1)
     return Group(count, times, blocks, block_B, count * plan.tp * sum(static_power_W(fleet.chips[0]).values()))
 
 
-Read = tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy, Split | None]
+Drafted = tuple[Speculation, Transformer | None]
+"""Speculation, and the model that proposes tokens, if it is one."""
+Read = tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None]
 
 
 def _read(question: Question) -> Read:
@@ -161,6 +179,9 @@ def _read(question: Question) -> Read:
         prefix = read_prefix(question.prefix) if question.prefix else None
         gather.refuse(prefix and question.trace, "shared prefixes beside a trace", "--prefix", "columns of the trace")
     with gather.also():
+        speculation = read_speculation(question.speculate) if question.speculate else None
+        draft = _decoder(speculation.draft) if speculation and speculation.draft else None
+    with gather.also():
         split = read_split(question.disaggregate) if question.disaggregate else None
         beside = question.plan or question.replicas > 1
         gather.refuse(split and beside, "replicas or a plan beside it", "--disaggregate", "prefill=2xtp4,decode=4xtp8")
@@ -177,19 +198,12 @@ def _read(question: Question) -> Read:
     with gather.also():
         spec = load_devices(question.on, question.overrides)
     gather.done()
+    rest = model, plan, spec, policy, split, speculation and (speculation, draft)
     if recorded is not None:
         last_s = recorded[-1].arrival_s
-        return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, model, plan, spec, policy, split
+        return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, *rest
     requests = drawn(load, lengths, question.requests, question.seed)
-    return (
-        load,
-        list(with_prefixes(requests, prefix, question.seed) if prefix else requests),
-        model,
-        plan,
-        spec,
-        policy,
-        split,
-    )
+    return load, list(with_prefixes(requests, prefix, question.seed) if prefix else requests), *rest
 
 
 def _decoder(text: str) -> Transformer:
@@ -203,17 +217,17 @@ def _decoder(text: str) -> Transformer:
 
 
 def blocks_of(
-    devices: Devices, layout: Layout, budget: int, share: float, page: int = TOKENS
-) -> tuple[int, int]:  # fmt: skip
+    devices: Devices, layout: Layout, budget: int, share: float, page: int = TOKENS, beside: Iterable[Layout] = ()
+) -> tuple[int, int]:
     """Return the blocks of keys and values, each of ``page`` tokens, that a replica has room for, and bytes of one on
-    one device: what ``share`` of its memory leaves after weights and a step of ``budget`` tokens. Raises OutOfMemory
-    for too little memory."""
+    one device: what ``share`` of its memory leaves after weights and a step of ``budget`` tokens. ``beside``: models
+    whose weights, keys and values are there too. Raises OutOfMemory for too little memory."""
     check_memory(devices, layout, TOKENS, 1, permanent=True)
     (parts,) = needs(devices, layout, budget, 0)
     room = share * min(capacity_B(devices.fleet.chips[rank]) for rank in layout.plan.stage_ranks(0))
-    (one,) = needs(devices, layout, page, 0, permanent=True)
-    block_B = one["keys and values"]
-    return floor((room - parts["weights"] - parts["activations"]) / block_B), block_B
+    every = [needs(devices, each, page, 0, permanent=True)[0] for each in (layout, *beside)]
+    block_B = sum(each["keys and values"] for each in every)
+    return floor((room - sum(each["weights"] for each in every) - parts["activations"]) / block_B), block_B
 
 
 def swap_of(fleet: Fleet, plan: Plan, block_B: int) -> Values | None:

@@ -56,6 +56,8 @@ class Steps:
         for sequence, tokens in batch.chunks:
             if sequence.first_s >= 0 and sequence.computed + tokens == sequence.total:
                 dates.append((sequence.last_s, 1))
+        if batch.decoding and scheduler.decoding.more:
+            dates.append((end_s, scheduler.decoding.more))
         for last_s, count in dates:
             self.gaps_s.append(end_s - last_s)
             self.gaps.append(count)

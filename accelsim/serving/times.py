@@ -39,12 +39,18 @@ TILE = 64
 @dataclass
 class StepTimes:
     """Times and joules of steps of one replica: ``plan.tp`` devices of a fleet. ``swap``: of a block that goes to the
-    host's memory, or comes back; None where there is none."""
+    host's memory, or comes back; None where there is none. ``width``: tokens that a sequence that decodes computes;
+    ``draft``: what proposes all but one of them, ``share`` of the time of its steps, and of prompts too if ``follows``.
+    """
 
     model: Transformer
     devices: Devices
     plan: Plan
     swap: Values | None = None
+    width: int = 1
+    draft: StepTimes | None = None
+    share: float = 1.0
+    follows: bool = False
 
     def scaled(self, factor: float, batch: Batch) -> Values:
         """Return time and energy of a step that takes ``factor`` times as long; a board draws no more than it may."""
@@ -61,15 +67,29 @@ class StepTimes:
         parts = [self._prefill.at((tokens, each.computed)) for each, tokens in batch.chunks]
         if batch.decoding:
             parts.append(self._decode.at((batch.decoding, round(batch.context / batch.decoding))))
-        sampled = batch.decoding + sum([each.computed + tokens == each.total for each, tokens in batch.chunks])
+        sampled = batch.decoding * self.width + sum(
+            [each.computed + tokens == each.total for each, tokens in batch.chunks]
+        )
         if sampled:
             parts.append(self._heads[bool(batch.chunks)].at((sampled,)))
         if batch.moved:
             assert self.swap is not None
             parts.append(tuple([batch.moved * each for each in self.swap]))
+        if self.draft is not None:
+            parts += self._drafted(self.draft, batch)
         for more_s, more_J in parts:
             seconds, joules = seconds + more_s, joules + more_J
         return seconds, joules
+
+    def _drafted(self, draft: StepTimes, batch: Batch) -> list[Values]:
+        """Time and energy of what the draft computes beside a step."""
+        found = []
+        if batch.decoding:
+            one = draft.cost(Batch((), batch.decoding, batch.context))
+            found.append(tuple([self.share * (self.width - 1) * each for each in one]))
+        if batch.chunks and self.follows:
+            found.append(draft.cost(Batch(batch.chunks)))
+        return found
 
     @cached_property
     def tables(self) -> dict[str, Table]:
@@ -99,7 +119,7 @@ class StepTimes:
     @cached_property
     def _decode(self) -> Table:
         """Attention's part for sequences that decode, by their number and mean tokens before."""
-        return Table(lambda place: self._attended(place[0], 1, place[1]))
+        return Table(lambda place: self._attended(place[0], self.width, place[1]))
 
     @cached_property
     def _heads(self) -> dict[bool, Table]:

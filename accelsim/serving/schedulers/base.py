@@ -13,8 +13,8 @@ from accelsim.serving.requests import NEVER, Sequence
 
 class Batch(NamedTuple):
     """Work of one step: ``chunks`` are sequences and how many of their tokens are computed; ``decoding`` more compute
-    one token each, and have ``context`` tokens in the cache in all. ``preempted``: who lost their blocks before it;
-    ``moved``: blocks that go to the host's memory before it, or come back.
+    ``width`` tokens each, and have ``context`` tokens in the cache in all. ``preempted``: who lost their blocks before
+    it; ``moved``: blocks that go to the host's memory before it, or come back.
     """
 
     chunks: tuple[tuple[Sequence, int], ...]
@@ -22,11 +22,12 @@ class Batch(NamedTuple):
     context: int = 0
     preempted: tuple[Sequence, ...] = ()
     moved: int = 0
+    width: int = 1
 
     @property
     def tokens(self) -> int:
         """Tokens that are computed."""
-        return self.decoding + sum(tokens for _, tokens in self.chunks)
+        return self.decoding * self.width + sum(tokens for _, tokens in self.chunks)
 
 
 Chunks = dict[Sequence, int]
@@ -39,8 +40,11 @@ class Decoding:
 
     ``count`` sequences with ``context`` computed tokens. In step ``now`` a sequence needs a new block if its computed
     tokens fill those that it has: sequences are counted by the step, modulo the tokens of a block, in which they do.
-    ``dates``: how many of them got their last token at a time (s).
+    ``dates``: how many of them got their last token at a time (s). ``width``: tokens that a sequence computes in a
+    step; ``more``: how many of all it keeps in the next one, beyond one each.
     """
+
+    width, more = 1, 0
 
     def __init__(self, pool: Pool) -> None:
         self._pool, self.count, self.context, self.now = pool, 0, 0, 0
@@ -48,6 +52,11 @@ class Decoding:
         self._end_s = NEVER
         self._filling = [0] * pool.tokens
         self._ending: dict[int, list[Sequence]] = {}
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the next step computes."""
+        return self.count * self.width
 
     @property
     def needed(self) -> int:

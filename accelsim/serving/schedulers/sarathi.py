@@ -27,17 +27,17 @@ class Sarathi(Scheduler):
         decoding = self.decoding
         if decoding.needed <= self.pool.free:
             decoding.hold()
-            preempted = self._in_turn(chunks, self.entering, self.chunk - decoding.count)
+            preempted = self._in_turn(chunks, self.entering, self.chunk - decoding.tokens)
         else:
             self._halted()
             order = sorted(self.running, key=lambda each: each.total - each.computed > 1)
             tokens = sum(each.total - each.computed == 1 for each in order)
             preempted = self._in_turn(chunks, order, max(self.chunk, tokens))
         if not preempted:
-            self._fill(chunks, self.chunk - decoding.count - tokens_of(chunks.items()))
+            self._fill(chunks, self.chunk - decoding.tokens - tokens_of(chunks.items()))
         if not chunks and not decoding.count:
             return None
-        return Batch(tuple(chunks.items()), decoding.count, decoding.context, tuple(preempted))
+        return Batch(tuple(chunks.items()), decoding.count, decoding.context, tuple(preempted), width=decoding.width)
 
     def _fill(self, chunks: Chunks, left: int) -> None:
         """Admit who waits, in order, while there is room for its prompt."""

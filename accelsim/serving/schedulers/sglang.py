@@ -40,7 +40,7 @@ class Sglang(Scheduler):
         """Return the next step: prompts, while some are admitted; else a token of each request."""
         chunks: Chunks = {}
         decoding = self.decoding
-        self._prompts(chunks, decoding.count if self.mixed else 0)
+        self._prompts(chunks, decoding.tokens if self.mixed else 0)
         if chunks:
             begun = sum(each.total - each.computed - chunks.get(each, 0) for each in self.entering)
             if not self.mixed or decoding.needed + begun > self.pool.free:
@@ -52,7 +52,7 @@ class Sglang(Scheduler):
         else:
             self.share = max(self.share - self._first * (1 - LAST) / DECAY, self._first * LAST)
         decoding.hold()
-        return Batch(tuple(chunks.items()), decoding.count, decoding.context)
+        return Batch(tuple(chunks.items()), decoding.count, decoding.context, width=decoding.width)
 
     def _prompts(self, chunks: Chunks, taken: int) -> None:
         """Continue the prompt that has begun, then admit who waits, in order, beside ``taken`` other tokens."""

@@ -28,7 +28,7 @@ class Static(Scheduler):
         if not self.running:
             return None
         self.decoding.hold()
-        return Batch((), self.decoding.count, self.decoding.context)
+        return Batch((), self.decoding.count, self.decoding.context, width=self.decoding.width)
 
     def _form(self) -> None:
         free = self.pool.size

@@ -33,7 +33,7 @@ class Vllm(Scheduler):
         preempted, decoding, chunk = [], self.decoding, self.chunk or self.budget
         wanted = [(each, min(each.total - each.computed, chunk)) for each in self.entering]
         blocks = decoding.needed + sum(self.pool.of(each.computed + n) - each.blocks for each, n in wanted)
-        if decoding.count + tokens_of(wanted) <= self.budget and blocks <= self.pool.free:
+        if decoding.tokens + tokens_of(wanted) <= self.budget and blocks <= self.pool.free:
             decoding.hold()
             for sequence, tokens in wanted:
                 self._take(chunks, sequence, tokens)
@@ -44,11 +44,11 @@ class Vllm(Scheduler):
             self._fill(chunks, chunk)
         if not chunks and not decoding.count:
             return None
-        return Batch(tuple(chunks.items()), decoding.count, decoding.context, tuple(preempted))
+        return Batch(tuple(chunks.items()), decoding.count, decoding.context, tuple(preempted), width=decoding.width)
 
     def _fill(self, chunks: Chunks, chunk: int) -> None:
         """Admit who waits, in order, while there is room."""
-        left = self.budget - self.decoding.count - tokens_of(chunks.items())
+        left = self.budget - self.decoding.tokens - tokens_of(chunks.items())
         while self.waiting and left > 0 and len(self.running) < self.most:
             sequence = self.waiting[0]
             hits = self.pool.hits(sequence)

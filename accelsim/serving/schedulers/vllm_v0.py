@@ -50,7 +50,10 @@ class VllmV0(Scheduler):
             self._return(chunks)
         if not chunks and not self.decoding.count:
             return None
-        return Batch(tuple(chunks.items()), self.decoding.count, self.decoding.context, tuple(preempted), self._moved)
+        decoding = self.decoding
+        return Batch(
+            tuple(chunks.items()), decoding.count, decoding.context, tuple(preempted), self._moved, decoding.width
+        )
 
     def _prompts(self, chunks: Chunks) -> None:
         longest = 0
