@@ -20,6 +20,7 @@ def chips(gather: Gather) -> Answer:
 def models(gather: Gather) -> Answer:
     """List every model that can be named; parameters are set with --param NAME=VALUE or NAME?PARAMETER=VALUE.
 
+    An ONNX file, a topology CSV and a language model's config.json (docs/language-models-of-today.md) are models, too.
     Decoders (those with past=0) take prompt=P and new=N instead of seq and past: a prompt, and the tokens that follow.
     """
     from accelsim.report.lists import model_records, models

@@ -264,7 +264,7 @@ class _Attention:
         if shape not in (scores, (*scores[:2], groups, tokens, keys)) or not self._masks(groups, shape):
             return None
         mask = self._graph.tensors[self._mask].source if self._mask else None
-        causal = isinstance(mask, CausalMask) and mask.past == 0 and tokens == keys
+        causal = isinstance(mask, CausalMask) and mask.past == 0 and not mask.window and tokens == keys
         inputs = [*first.inputs, last.inputs[1], *([self._mask] if self._mask and not causal else [])]
         attrs = {
             "scale": self._scale,

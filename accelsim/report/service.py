@@ -224,6 +224,8 @@ def _load(found: Served) -> str:
 def _notes(found: Served) -> Iterator[str]:
     error = percent(_error(found))
     yield f"Times between simulated steps are on lines, which are off by {error} in their middles at most."
+    if any(layer.sparse for layer in found.model.kinds):
+        yield "Tokens choose their experts uniformly: a step reads the weights of as many as expected."
     yield "No time of network, HTTP or tokenizer is in these figures."
 
 

@@ -208,7 +208,7 @@ TRAINING = ("chunks", "microbatches", "sp", "zero", "recompute", "period")
 def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iterator[Problem]:
     """Yield each problem: devices, widths, layers, sequences, fields of a plan that only a training has, tokens."""
     where = "--plan"
-    divided = {"heads": model.heads, "ffn": model.ffn}
+    divided = {"heads": model.heads, "ffn": dict(model.params).get("expert_ffn", model.ffn)}
     yield from size_problems(replace(plan, chunks=1), fleet.size, divided, model.layers, fleet.resized(plan.devices))
     if model.kv_heads % plan.tp and plan.tp % model.kv_heads:
         what = f"tp={plan.tp} of kv_heads={model.kv_heads}"

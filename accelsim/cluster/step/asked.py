@@ -17,7 +17,7 @@ from accelsim.cluster.step.memory import OutOfMemory, offload_problems
 from accelsim.cluster.step.ops import DEFAULTS, Options
 from accelsim.cluster.step.result import Refused, StepResult
 from accelsim.cluster.step.step import step_s, train_step
-from accelsim.cluster.step.transformer import transformer_of
+from accelsim.cluster.step.transformer import trained_of
 from accelsim.cluster.step.work import DecoderWork, Work, recomputes
 from accelsim.compiler.numbers.formats import is_integer, pair
 from accelsim.errors import Gather, known
@@ -173,7 +173,7 @@ def step(asked: Asked) -> StepResult:
 def work_of(model: str, params: Mapping[str, int] | None = None) -> Work:
     """Return the work of a decoder of the zoo by its sizes, of another model by its graph. Raises UsageError and
     ModelError."""
-    decoder = transformer_of(model, params)
+    decoder = trained_of(model, params)
     if decoder is not None:
         return DecoderWork(decoder)
     from accelsim.cluster.plan.check import sizes_of

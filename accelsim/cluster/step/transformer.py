@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.workload.sources.load import split_parameters
@@ -17,6 +20,21 @@ TOKENS = 2048
 """Default tokens of a sequence of a large model in training: those of GPT-3 (Brown et al., 2020)."""
 LARGE = 10**9
 """Parameters from which on a model is large."""
+
+
+PLAIN_FIELDS = ("gated", "rope", "context", "tied", "epsilon", "dropout")
+"""Fields of a style in which plain decoders differ."""
+EXPERT_INPUTS: Mapping[str, tuple[int, ...]] = {"ExpertMatMul": (1,), "Gather": (0,)}
+"""Operator of a layer -> inputs that are weights of experts, of which a token meets some."""
+FACTORS = ("MatMul", "ExpertMatMul")
+
+
+class Counts(NamedTuple):
+    """Learnt numbers: all, those that one token meets, and of these the weights of products (at least so many)."""
+
+    learnt: int
+    active: int
+    products: int
 
 
 @dataclass(frozen=True)
@@ -65,6 +83,45 @@ class Transformer:
         return Decoder(b, batch, {**dict(self.params), "seq": seq, "past": past}, self.style, tp)
 
     @property
+    def plain(self) -> bool:
+        """Return whether it is made like Llama 2 or GPT-3, as the closed forms below and trainings on clusters are."""
+        known = replace(PLAIN, **{name: getattr(self.style, name) for name in PLAIN_FIELDS})
+        return self.style == known and self.head_dim * self.heads == self.hidden
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Learnt numbers of all layers together."""
+        if self.plain:
+            learnt = self.layers * self.layer_parameters
+            return Counts(learnt, learnt, learnt - self.layers * 13 * self.hidden)
+        each = Counter(self.kinds).items()
+        parts = [[times * count for count in self._counts(layer)] for layer, times in each]
+        return Counts(*map(sum, zip(*parts, strict=True)))
+
+    def _counts(self, layer: Layer) -> Counts:
+        """Learnt numbers of a layer, from the graph of a call of one token."""
+        b = Builder("layer")
+        decoder = self.decoder(b, 1, 1, 0, 1)
+        decoder.attention.constants()
+        decoder.block(b.input("x", (1, 1, self.hidden)), "l", layer)
+        graph, share = b.graph, Fraction(dict(self.params).get("top_k", 1), dict(self.params).get("experts", 1))
+        experts = {node.inputs[at] for node in graph.nodes for at in (EXPERT_INPUTS.get(node.op, ()))}
+        factors = {name for node in graph.nodes if node.op in FACTORS for name in node.inputs[1:2]}
+        learnt = active = products = Fraction(0)
+        for each in graph.constants():
+            if each.shape and not each.fixed:
+                used = each.elements * (share if each.name in experts else 1)
+                learnt, active = learnt + each.elements, active + used
+                products += used if each.name in factors else 0
+        return Counts(int(learnt), int(active), int(products))
+
+    @property
+    def active_parameters(self) -> int:
+        """Learnt numbers that one token meets: of the experts those chosen, of the embedding none unless it is the
+        output projection too."""
+        return self.counts.active + self.hidden + self.vocab * self.hidden
+
+    @property
     def layer_parameters(self) -> int:
         """Learnt numbers of a block: projections, norms, biases (12 h^2 + 13 h for GPT)."""
         kv, h = self.kv_heads * self.head_dim, self.hidden
@@ -86,7 +143,7 @@ class Transformer:
     @property
     def parameters(self) -> int:
         """All learnt numbers."""
-        return self.layers * self.layer_parameters + self.embedding_parameters + self.head_parameters
+        return self.counts.learnt + self.embedding_parameters + self.head_parameters
 
     @property
     def sequence_flops(self) -> int:
@@ -103,7 +160,7 @@ def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Trans
     """Return the decoder that a text such as 'gpt3?layers=96' names, None for another model.
 
     Without ``seq`` large ones have sequences of ``TOKENS``, small ones the default of the zoo. Raises UsageError, all
-    problems at once, for parameters that it does not have, a cache, and experts.
+    problems at once, for parameters that it does not have, and a cache.
     """
     name, inline = split_parameters(model)
     if name not in ZOO or not ZOO[name].generates:
@@ -123,6 +180,16 @@ def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Trans
     return made if "seq" in given or made.parameters < LARGE else replace(made, seq=TOKENS)
 
 
+def trained_of(model: str, params: Mapping[str, int] | None = None) -> Transformer | None:
+    """Return what ``transformer_of`` does, for a training on a cluster. Raises UsageError for decoders that no training
+    knows."""
+    found = transformer_of(model, params)
+    if found is not None and not found.plain:
+        what = "a training step on a cluster, or of a model made like this"
+        raise UsageError(what, found.name, "a decoder made like Llama 2, Llama 3 or GPT-3, such as llama3-8b")
+    return found
+
+
 def _problems(name: str, given: Mapping[str, int]) -> Iterator[Problem]:
     known, sizes = ZOO[name].params, ZOO[name].sizes(given)
     for key in given:
@@ -133,9 +200,7 @@ def _problems(name: str, given: Mapping[str, int]) -> Iterator[Problem]:
             yield Problem(f"{key}={value}", name, "at least 1")
     if given.get("past", 0):
         yield Problem(f"past={given['past']}", name, "no earlier tokens: training has no cache")
-    if "experts" in known:
-        yield Problem(f"{name} is a mixture of experts", "", "a model whose tokens all take one way")
     for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
-        if sizes[part] and sizes[whole] % sizes[part]:
+        if sizes[part] and sizes[whole] % sizes[part] and not (part == "heads" and "head_dim" in sizes):
             what = f"{whole}={sizes[whole]}, {part}={sizes[part]}"
             yield Problem(what, name, f"{part} that divide {whole}")

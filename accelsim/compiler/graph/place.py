@@ -46,14 +46,12 @@ def _tell_routing(state: State) -> None:
         return
     from accelsim.workload.ops.experts import spread
 
-    spreads = Counter(
-        (spread(tensors[node.inputs[2]].elements, tensors[node.inputs[1]].shape[0]), tensors[node.inputs[1]].shape[0])
-        for node in products
-    )
+    shapes = [(*tensors[node.inputs[2]].shape[:2], tensors[node.inputs[1]].shape[0]) for node in products]
+    spreads = Counter((spread(tokens, k, experts), experts) for tokens, k, experts in shapes)
     for (even, experts), count in spreads.items():
         state.notes.append(
-            f"route: time, traffic and energy of {count_of(count, 'product')} are those of an even routing, "
-            f"whatever the values: {even.groups} of {experts} experts, {count_of(even.rows, 'row')} each"
+            f"route: time, traffic and energy of {count_of(count, 'product')} are those of a uniform routing, "
+            f"whatever the values: {even.groups} of {experts} experts expected, {count_of(even.rows, 'row')} each"
         )
 
 

@@ -88,7 +88,7 @@ def _attention(graph: Graph, node: Node) -> ServedRow:
     columns = {
         "batch": batch, "tokens": 1 if single else shape.rows, "kv": shape.keys,
         "heads": (shape.heads * shape.rows if single else shape.heads) / batch, "kv_heads": shape.kv_heads / batch,
-        "head_dim": shape.depth, "causal": shape.causal, "window": 0, "kv_B": keys.nbytes / keys.elements,
+        "head_dim": shape.depth, "causal": shape.causal, "window": shape.window, "kv_B": keys.nbytes / keys.elements,
         "cache_write": 0, "layers": 0, "library": 0,
     }  # fmt: skip
     return ServedRow(DECODE if single else PREFILL, node.format, columns)
@@ -164,7 +164,7 @@ def work_clocks(rest: float, moving: float, ends: float, pieces: int, clock_Hz: 
 
 class Shape(NamedTuple):
     """Attention: sequences, rows of queries of a head, keys, heads of queries and of keys of all sequences, elements of
-    a head, whether a mask hides later keys."""
+    a head, whether a mask hides later keys, and keys that a query sees at most (0: all)."""
 
     batch: int
     rows: int
@@ -173,6 +173,7 @@ class Shape(NamedTuple):
     kv_heads: int
     depth: float
     causal: bool
+    window: int = 0
 
 
 def attention_shape(graph: Graph, node: Node) -> Shape:
@@ -183,7 +184,10 @@ def attention_shape(graph: Graph, node: Node) -> Shape:
     heads, dims = prod(scores[:-2]), (_depth(first, keys.shape), _width(last, values.shape))
     kv_heads = max(1, keys.elements // (kv * dims[0]))
     batch = keys.shape[0] if len(keys.shape) > 3 else 1
-    return Shape(batch, queries, kv, heads, kv_heads, sum(dims) / 2, bool(causal_mask(graph, node)))
+    mask = causal_mask(graph, node)
+    made = graph.tensors[mask].source if mask else None
+    window = made.window if isinstance(made, CausalMask) else 0
+    return Shape(batch, queries, kv, heads, kv_heads, sum(dims) / 2, bool(mask), window)
 
 
 def causal_mask(graph: Graph, node: Node) -> str:

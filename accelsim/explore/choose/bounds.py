@@ -34,7 +34,8 @@ from accelsim.workload.sources.load import generation_of, load_model
 
 class Work(NamedTuple):
     """Work of a task whatever runs it: operations of a sample (of a step: forward and backward), learnt numbers that a
-    pass reads, and of a generation the operations of its prompt, keys and values by token, prompt and new tokens."""
+    pass reads, and of a generation the operations of its prompt, keys and values by token, prompt and new tokens;
+    ``held``: learnt numbers in memory, where a pass reads not all of them."""
 
     flops: float
     weights: float
@@ -42,6 +43,7 @@ class Work(NamedTuple):
     cached: float = 0.0
     prompt: int = 0
     new: int = 0
+    held: float = 0.0
 
 
 class Bound(NamedTuple):
@@ -89,10 +91,9 @@ def work_of(model: str, train: bool) -> Work:
         return Work(sizes.sequence_flops - masked, sizes.parameters)
     if sizes is not None and asked is not None:
         prompt, new = asked[2:]
-        learnt = sizes.layers * sizes.layer_parameters
-        matrices = learnt - sizes.layers * 13 * sizes.hidden
-        cached = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim
-        return Work(2 * matrices, learnt, 2 * matrices * prompt, cached, prompt, new)
+        held, read, matrices = sizes.counts
+        cached = sum(sizes.cached(layer, 1) for layer in sizes.kinds if not layer.window)
+        return Work(2 * matrices, read, 2 * matrices * prompt, cached, prompt, new, held)
     graph = load_model(model, batch=1, data=False)
     flops = 2 * sum(node_work(graph, node).macs for node in graph.nodes)
     learnt = sum(prod(each.shape) for each in graph.constants() if len(each.shape) > 1)
@@ -135,7 +136,8 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
     least = _least(question, candidate, seconds, watts, joules) | {"ttft_s": first}
     least |= {"tpot_s": each, "tokens_per_s": candidate.batch / each} if work.new > 1 else {}
     kept = work.cached * element_B(candidate.dtype) * (work.prompt + work.new) * candidate.batch
-    return Bound(least, (held + kept) / candidate.count, room)
+    stays = (work.held or work.weights) * element_B(candidate.dtype)
+    return Bound(least, (stays + kept) / candidate.count, room)
 
 
 class Demand(NamedTuple):

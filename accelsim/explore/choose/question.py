@@ -101,15 +101,16 @@ class Question:
         gather.refuse(days, "a limit of days without tokens", "--tokens", "how many the training takes, such as 300e9")
         gather.refuse(self.tokens and not self.train, "--tokens without --train", "", "--train")
         with gather.also():
-            if self.train and self.tokens and not _decodes(self.model):
+            if self.train and not _trains(self.model) and self.tokens:
                 raise UsageError(f"--tokens of {self.model}", "", "a language model")
         gather.done()
 
 
-def _decodes(model: str) -> bool:
-    from accelsim.cluster.step.transformer import transformer_of
+def _trains(model: str) -> bool:
+    """Return whether a model is a language model; raises UsageError for one that no training knows."""
+    from accelsim.cluster.step.transformer import trained_of
 
-    return transformer_of(model) is not None
+    return trained_of(model) is not None
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

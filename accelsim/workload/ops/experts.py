@@ -1,8 +1,8 @@
 """Mixtures of experts: which experts take a token, and the products of tokens with the weights of theirs.
 
 Which expert takes which token follows from values; how many tokens each takes must not, for time does not depend on
-values. So a product of experts looks to a machine as if the tokens were spread evenly, see ``spread``; its result is
-that of the experts that were chosen.
+values. So a product of experts looks to a machine as if uniform routing had reached as many experts as expected, each
+with equally many tokens, see ``spread``; its result is that of the experts that were chosen.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ class Spread(NamedTuple):
     rows: int
 
 
-def spread(choices: int, experts: int) -> Spread:
-    """An even routing of so many (token, expert) pairs: as many experts as possible, all with equally many rows."""
-    rows = -(-choices // min(choices, experts))
-    return Spread(-(-choices // rows), rows)
+def spread(tokens: int, k: int, experts: int) -> Spread:
+    """Return the routing that stands for all: ``k`` experts of each token, drawn uniformly and independently.
+
+    So many different ones are expected, E (1 - (1 - k / E)^tokens), rounded; they take equally many rows.
+    """
+    groups = max(k, round(experts * (1 - (1 - k / experts) ** tokens)))
+    return Spread(groups, -(-tokens * k // groups))
 
 
 def _gate_infer(node: Node, ins: Ins) -> Infers:
@@ -96,7 +99,7 @@ def _shared_infer(node: Node, ins: Ins) -> Infers:
         "rows [n, k] and experts [e, k, m]",
     )
     require(x.shape[1] == w.shape[1], node, f"inner sizes {x.shape[1]} and {w.shape[1]} differ")
-    even = spread(chosen.elements, w.shape[0])
+    even = spread(chosen.shape[0], chosen.shape[1], w.shape[0])
     rows = {chosen.shape[0], chosen.elements, even.groups * even.rows}
     require(x.shape[0] in rows, node, f"{x.shape[0]} rows", " or ".join(map(str, sorted(rows))))
     return [((even.groups * even.rows, w.shape[2]), accumulator(x.dtype))]
@@ -110,7 +113,7 @@ def by_expert(x: Array, w: Array, chosen: Array, multiply: Multiply) -> Array:
 
     ``x``: a row for each token, or one for each choice; ``multiply``: [rows, k] x [k, m].
     """
-    even, experts = spread(chosen.size, len(w)), chosen.reshape(-1)
+    even, experts = spread(chosen.shape[0], chosen.shape[1], len(w)), chosen.reshape(-1)
     x = np.repeat(x, chosen.shape[1], axis=0) if len(x) == len(chosen) else x[: chosen.size]
     found = {int(expert): multiply(x[experts == expert], w[expert]) for expert in np.unique(experts)}
     kind = next(iter(found.values())).dtype
@@ -128,7 +131,7 @@ def _experts(node: Node, values: Values) -> list[Array]:
 
 def _experts_gemm(node: Node, ins: Ins, outs: list[Tensor]) -> Gemm:
     x, w, chosen = (tensor(node, ins, index) for index in range(3))
-    even = spread(chosen.elements, w.shape[0])
+    even = spread(chosen.shape[0], chosen.shape[1], w.shape[0])
     return Gemm(even.groups, even.rows, w.shape[2], w.shape[1], x.name, w.name)
 
 

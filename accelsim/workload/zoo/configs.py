@@ -58,7 +58,10 @@ FAMILIES = {
     "phi3": Family(),
     "deepseek_v2": Family(facts=DEEPSEEK, experts=Experts("softmax")),
     "deepseek_v3": Family(
-        facts={**DEEPSEEK, "topk_method": "noaux_tc", "scoring_func": "sigmoid", "norm_topk_prob": True},
+        facts={
+            **DEEPSEEK, "topk_method": "noaux_tc", "scoring_func": "sigmoid", "norm_topk_prob": True,
+            "routed_scaling_factor": 2.5,
+        },
         experts=Experts("sigmoid", corrected=True, pair=True),
     ),
     "gpt_oss": Family(

@@ -108,12 +108,12 @@ def test_the_bias_of_a_matrix_node_never_goes_to_the_host() -> None:
     assert engines == ["matrix", "vector"]
 
 
-def test_an_even_routing_that_time_rests_on_is_told() -> None:
+def test_a_uniform_routing_that_time_rests_on_is_told() -> None:
     """8 tokens choose 2 of 4 experts each: 4 rows for each expert, in each of the 3 products of 2 layers."""
     told = [note for note in compiled(load_model("moe?seq=8"), "edu-mixed", "fp16", "place").notes if "rout" in note]
     assert told == [
-        "route: time, traffic and energy of 6 products are those of an even routing, whatever the values: 4 of 4 experts, "
-        "4 rows each"
+        "route: time, traffic and energy of 6 products are those of a uniform routing, whatever the values: 4 of 4 experts "
+        "expected, 4 rows each"
     ]  # fmt: skip
     dense = compiled(load_model("mlp?hidden=16"), "edu-mixed", "fp16", "place")
     assert not any("rout" in note for note in dense.notes)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accelsim.cluster.step.transformer import transformer_of
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
@@ -43,7 +44,8 @@ LATENT = {"kv_lora_rank": 12, "q_lora_rank": 10, "qk_nope_head_dim": 6, "qk_rope
           "num_key_value_heads": 4, "head_dim": None, "first_k_dense_replace": 1, "n_shared_experts": 2}  # fmt: skip
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 1.0, "mscale_all_dim": 0.7}
 SMALL = {
-    "llama": {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 16},
+    "llama": {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 16,
+                               "low_freq_factor": 1.0, "high_freq_factor": 4.0},
               "attention_bias": True, "mlp_bias": True},
     "mistral": {"sliding_window": 3},
     "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
@@ -58,9 +60,29 @@ SMALL = {
     "deepseek_v2": MOE | LATENT | {"n_routed_experts": 6, "topk_method": "group_limited_greedy", "n_group": 3,
                                    "topk_group": 2, "routed_scaling_factor": 4.0},
     "deepseek_v3": MOE | LATENT | {"n_routed_experts": 8, "n_group": 4, "topk_group": 2, "rope_scaling": YARN},
-    "gpt_oss": {"num_local_experts": 4, "experts_per_token": 2, "sliding_window": 3,
+    "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 3,
                 "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}},
 }  # fmt: skip
+
+GOLDEN = {
+    "deepseek_v2": (-0.12660, 1.08131, 2.11653, 1.52194, 1.20171, 0.80725),
+    "deepseek_v3": (-0.17913, 1.06797, 2.23320, 1.19146, 1.77639, 0.03800),
+    "gemma2": (0.20439, -0.10692, -0.03983, -0.09951, -0.11543, -0.03834),
+    "gemma3": (0.02566, -0.07700, -0.26741, 0.00065, -0.22758, -0.02547),
+    "gemma3_text": (-0.00434, -0.08662, -0.34314, -0.04253, -0.15963, -0.09451),
+    "gpt_oss": (0.11322, 0.37928, -0.63780, -1.81354, -2.00278, 0.13116),
+    "llama": (-0.48046, -1.82779, -0.31159, -0.02174, -1.33415, -1.15317),
+    "mistral": (-0.65055, -0.30588, -1.16210, 0.01635, -1.09247, 0.75012),
+    "mixtral": (0.06803, -1.32653, -1.09477, -0.71179, -1.60289, 0.48557),
+    "phi3": (-1.80303, -2.49193, -0.48267, 0.67130, -0.21368, -2.07676),
+    "qwen2": (1.66957, -0.51625, -0.41645, 0.00444, -0.01768, -0.50392),
+    "qwen2_moe": (0.01774, 0.79407, -2.56587, 1.27630, -0.54859, -0.57080),
+    "qwen3": (1.46969, 0.38547, -1.37535, 0.11080, -1.22229, -1.24587),
+    "qwen3_moe": (-0.80856, -0.25722, -0.96429, 0.67036, -1.75320, -1.08605),
+}  # fmt: skip
+"""First three logits of both sequences after seven tokens, by transformers 5.24.0 with PyTorch 2.14.1 (attention
+'eager', float32), which was given the seeded weights of the small members above. Its rotary positions of DeepSeek are
+in pairs, so rows of these weights were reordered; RMSNorm of Gemma is 1 + weight, so 1 was subtracted."""
 
 
 def config(folder: Path, kind: str, **changes: object) -> str:
@@ -88,6 +110,35 @@ def test_every_tensor_equals_onnxruntime(kind: str, past: int, seq: int, tmp_pat
     rows = compare(run(graph, feeds, keep=True), reference_outputs(graph, feeds, every_tensor=True).values)
     assert len(rows) == sum(len(node.writes) for node in graph.nodes)
     assert max(row.relative for row in rows) <= 1e-5
+
+
+ACTIVE = {
+    "mixtral-8x7b": (12.9, True), "mixtral-8x22b": (39, False), "qwen1.5-moe-a2.7b": (2.7, True),
+    "qwen3-30b-a3b": (3.3, True), "qwen3-235b-a22b": (22, True), "deepseek-v2-lite": (2.4, False),
+    "deepseek-v2": (21, True), "deepseek-v3": (36.6, False), "gpt-oss-20b": (3.61, False),
+    "gpt-oss-120b": (5.13, False),
+}  # fmt: skip
+"""Active parameters per token, billions, as the cards of these models state them, and whether these count the rows of
+the embedding that a token does not meet."""
+
+
+@pytest.mark.parametrize("name", ACTIVE)
+def test_published_active_parameters(name: str) -> None:
+    model, (billions, embedded) = transformer_of(name), ACTIVE[name]
+    assert model is not None and model.parameters == parameters(load_model(f"{name}?seq=1", data=False))
+    found = model.active_parameters + (model.embedding_parameters if embedded else 0)
+    digits = len(str(billions).partition(".")[2])
+    assert abs(found / 1e9 - billions) <= 0.6 * 10**-digits
+
+
+@pytest.mark.parametrize(
+    ("name", "nbytes"),
+    [("llama3.1-8b", 131_072), ("llama3.1-70b", 327_680), ("qwen3-32b", 262_144), ("deepseek-v3", 70_272)],
+)
+def test_bytes_kept_by_token(name: str, nbytes: int) -> None:
+    """Published figures in 16 bits: 2 x layers x heads of keys x depth x 2 B, of latent attention (512 + 64) x 2 B."""
+    model = transformer_of(name)
+    assert model is not None and 2 * sum(model.cached(layer, 1) for layer in model.kinds) == nbytes
 
 
 def called(model: str, tokens: np.ndarray, pieces: tuple[int, ...]) -> np.ndarray:
@@ -127,6 +178,13 @@ def load_whole(graph: Graph, name: str, shape: tuple[int, ...]) -> np.ndarray:
     from accelsim.workload.sources.weights import Law, Seeded
 
     return Seeded(0, name, shape, Law(0.0, (2.0 / shape[0]) ** 0.5))()
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_logits_equal_those_of_transformers(kind: str, tmp_path: Path) -> None:
+    tokens = np.random.default_rng(0).integers(0, 64, (2, 7))
+    logits = run(load_model(f"{config(tmp_path, kind)}?seq=7", batch=2), {"tokens": tokens})["logits"]
+    np.testing.assert_allclose(logits[:, 0, :3].reshape(-1), GOLDEN[kind], rtol=1e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", SMALL)
