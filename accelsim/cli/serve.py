@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from accelsim.cli import serve_items
+from accelsim.cli import serve_capacity, serve_items
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, Number, option, progress, set_option
 from accelsim.errors import Gather
@@ -52,9 +52,10 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--dtype", "Number format; default: that of the chip.", "")
 @option("--kv-dtype", "Number format of keys and values; default: that of activations.", "")
 @option("--stack", "Serving stack whose kernels run: vllm or tensorrt-llm.", "", metavar="NAME")
+@serve_capacity.option
 @serve_items.options
 @set_option(" of the chip or cluster")
-def serve(gather: Gather, model: str, limits: dict[str, float], scheduler: str, **asked: Any) -> Answer:
+def serve(gather: Gather, model: str, limits: dict[str, float], capacity: str | None, **asked: Any) -> Answer:
     """Simulate a service of MODEL under load: requests arrive, wait, and run in batches.
 
     For language models a scheduler plans each step: which requests compute a token, which prompts join, and who gives
@@ -70,9 +71,11 @@ def serve(gather: Gather, model: str, limits: dict[str, float], scheduler: str, 
         stage("simulate", 0.0)
         serve_items.refuse(gather, generates := transformer_of(model) is not None, model)
         if not generates:
-            return serve_items.answer(gather, model, limits, asked | {"scheduler": scheduler})
+            return serve_items.answer(gather, model, limits, capacity, asked)
         for name in serve_items.OPTIONS:
             del asked[name]
         setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack")})
-        question = Question(model, scheduler=scheduler or "vllm", setting=setting, **asked)
+        question = Question(model, setting=setting, **asked | {"scheduler": asked["scheduler"] or "vllm"})
+        if capacity:
+            return serve_capacity.of_tokens(gather, question, limits, capacity)
         return answer(gather.read(lambda: served(question)), limits)

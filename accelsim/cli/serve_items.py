@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from accelsim.cli import serve_capacity
 from accelsim.cli.common import Command, Number, option
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ TOKENS = {"lengths", "trace", "prefix", "disaggregate", "speculate", "plan", "ro
 """Options of language models."""
 
 
-def answer(gather: Gather, model: str, limits: dict[str, float], asked: dict[str, Any]) -> Answer:
-    """Simulate a service of a model that answers one item at a time; ``asked``: options by name."""
+def answer(gather: Gather, model: str, limits: dict[str, float], share: str | None, asked: dict[str, Any]) -> Answer:
+    """Simulate a service of a model that answers one item at a time, or search its capacity for a ``share``; ``asked``:
+    options by name."""
     from dataclasses import fields
 
     from accelsim.report import service_items
@@ -37,7 +39,9 @@ def answer(gather: Gather, model: str, limits: dict[str, float], asked: dict[str
     known = {each.name for each in fields(Question)}
     question = Question(model, **{name: value for name, value in asked.items() if name in known})
     gather.refuse(limits.keys() - {"e2e"}, "a limit of tokens", "--limit", f"e2e=15ms: {model} has no tokens")
-    return service_items.answer(gather.read(lambda: served(question)), limits)
+    if share is None:
+        return service_items.answer(gather.read(lambda: served(question)), limits)
+    return serve_capacity.of_items(gather, question, limits, share)
 
 
 def options(command: Command) -> Command:

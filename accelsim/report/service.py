@@ -13,14 +13,13 @@ from accelsim.report.picture import Axis, Panel, Picture, area, line, rule
 from accelsim.report.style import BLUE, ORANGE, VERMILLION
 from accelsim.report.text import Facts, ends_text, percent, si
 from accelsim.serving.asked import Served
+from accelsim.serving.capacity import GROWS
 from accelsim.serving.measures import MEASURES, SHARES, Figure, grown_per_s, latencies, tpot_s, ttft_s, within
 from accelsim.serving.service import Service
 from accelsim.version import tool_version
 
 COLUMNS = ("mean", *SHARES)
 """Figures of a latency."""
-GROWS = 0.05
-"""Share of arriving requests from which on the queue is said to grow."""
 PLACES = 800
 """Points of a line over time."""
 
@@ -226,6 +225,8 @@ def _notes(found: Served) -> Iterator[str]:
     yield f"Times between simulated steps are on lines, which are off by {error} in their middles at most."
     if any(layer.sparse for layer in found.model.kinds):
         yield "Tokens choose their experts uniformly: a step reads the weights of as many as expected."
+    if told := found.load.note(len(found.service.sequences)):
+        yield told
     yield "No time of network, HTTP or tokenizer is in these figures."
 
 

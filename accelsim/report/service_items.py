@@ -149,6 +149,8 @@ def _notes(found: Served) -> Iterator[str]:
     for name in dict.fromkeys(each for each in (*asked.before.names, *asked.after.names) if each in KINDS):
         kind = KINDS[name]
         yield f"{name}: {kind.text}; {si(kind.seconds, 's')} on one core: {kind.source}."
+    if told := asked.load.note(len(found.flow.items)):
+        yield told
     if asked.rules.instances > 1:
         yield "Instances of one chip take turns on its link and on the chip."
     yield "No time of network or HTTP, and no energy of the host, is in these figures."

@@ -47,6 +47,24 @@ def _mmpp(random: Generator, count: int, rate: float, params: Mapping[str, float
     return np.concatenate(times)[:count]
 
 
+Profile = tuple[tuple[float, float], ...]
+"""Spells of a profile of rates, in order: how long each lasts, s, and its rate, 1/s."""
+
+
+def profiled(random: Generator, count: int, rate: float, profile: Profile) -> Array:
+    """Return the times of ``count`` independent arrivals, s, whose rate follows a profile with the mean ``rate``.
+
+    The profile passes once with so many arrivals on average, faster than it was recorded if these are fewer. It starts
+    anew for arrivals beyond its end.
+    """
+    lasts, rates = np.array(profile).T
+    expected = np.concatenate([[0.0], np.cumsum(lasts * rates)]) / (lasts @ rates) * count
+    ends = np.concatenate([[0.0], np.cumsum(lasts)]) / lasts.sum() * (count / rate)
+    again, inside = np.divmod(np.cumsum(random.exponential(1.0, count)), count)
+    found: Array = again * ends[-1] + np.interp(inside, expected, ends)
+    return found
+
+
 PROCESSES: dict[str, Process] = {
     "poisson": Process({}, _poisson),
     "constant": Process({}, _constant),

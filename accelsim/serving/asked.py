@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import floor
@@ -82,7 +82,8 @@ class Group:
 class Served:
     """Outcome of a question: the service with step times as predicted; the ``ends``, where all steps take as long as
     at the ends of the interval of a step (None without one); all replicas, or those for prompts and those for tokens;
-    ``page``: tokens of a block."""
+    ``page``: tokens of a block; ``run``: simulates the service once more, with steps that take so many times as long
+    and with requests."""
 
     question: Question
     model: Transformer
@@ -92,6 +93,13 @@ class Served:
     ends: tuple[Service, Service] | None
     groups: tuple[Group, ...]
     page: int
+    run: Callable[[float, Sequence[Request]], Service]
+
+    def at_rate(self, rate: float) -> Service:
+        """Return the service at another rate (1/s), with the same requests closer together or farther apart."""
+        apart = self.load.rate / rate
+        requests = [each.request for each in self.service.sequences]
+        return self.run(1.0, [each._replace(arrival_s=apart * each.arrival_s) for each in requests])
 
     @property
     def last(self) -> Group:
@@ -116,7 +124,7 @@ def served(question: Question) -> Served:
     devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
     move = split and move_of(split, fleet, cache_B(devices, Layout(model, Plan(), 1), 1, 0))
 
-    def run(factor: float) -> Service:
+    def run(factor: float, requests: Sequence[Request] = requests) -> Service:
         """The service if all steps take so many times as long."""
         made = [[policy.made(policy.pool(each.blocks, shared)) for _ in range(each.count)] for each in groups]
         for at, each in enumerate(made[-1]):
@@ -129,7 +137,7 @@ def served(question: Question) -> Served:
     found = run(1.0)
     factors = _factors(found, devices, Layout(model, groups[-1].times.plan, 1))
     ends = None if factors is None else (run(factors[0]), run(factors[1]))
-    return Served(question, model, devices, load, found, ends, tuple(groups), policy.kind.PAGE)
+    return Served(question, model, devices, load, found, ends, tuple(groups), policy.kind.PAGE, run)
 
 
 def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:

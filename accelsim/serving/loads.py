@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,22 +13,31 @@ from numpy.random import Generator
 from accelsim import units
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.seeds import generator
-from accelsim.serving.arrivals import MOST, PROCESSES
+from accelsim.serving.arrivals import MOST, PROCESSES, Profile, profiled
+from accelsim.serving.rates import read_rates
 from accelsim.serving.requests import Request
 from accelsim.types import Array
 
-CLOSED = "closed"
+CLOSED, RATES = "closed", "rates"
 
 
 class Load(NamedTuple):
-    """Arrivals of requests: a process of arrivals at a rate (per second) with its parameters; or, in a closed loop,
-    ``clients`` that think for a time (s) before they ask again."""
+    """Arrivals of requests: a process of arrivals at a mean rate (per second) with its parameters, or with the profile
+    of its rates; or, in a closed loop, ``clients`` that think for a time (s) before they ask again."""
 
     process: str
     rate: float = 0.0
     params: Mapping[str, float] = {}
     clients: int = 0
     think_s: float = 0.0
+    profile: Profile = ()
+
+    def note(self, count: int) -> str:
+        """Return what to know of ``count`` requests of the load; '' if there is nothing."""
+        if not self.profile:
+            return ""
+        whole, passes = (units.show(each, "s") for each in (sum(lasts for lasts, _ in self.profile), count / self.rate))
+        return f"The profile of rates is {whole} long and passes in {passes}, with {count:,} requests."
 
 
 class Lengths(NamedTuple):
@@ -60,7 +70,8 @@ LENGTHS = {"fixed": Lengths(_fixed), "uniform": Lengths(_uniform, 0.3, 3**-0.5),
 
 
 def read_load(text: str) -> Load:
-    """Return a load: 'poisson:8/s', 'gamma:8/s,cv=3', 'closed:64,think=1s'. Raises UsageError with all problems."""
+    """Return a load: 'poisson:8/s', 'gamma:8/s,cv=3', 'closed:64,think=1s', 'rates:day.csv'. Raises UsageError with all
+    problems."""
     name, _, rest = text.partition(":")
     first, *others = (part.strip() for part in rest.split(","))
     if name == CLOSED:
@@ -71,8 +82,12 @@ def read_load(text: str) -> Load:
             return Load(name, clients=int(clients), think_s=units.parse(think, "s") if think else 0.0)
         except ValueError:
             raise UsageError(f"think={think}", "--load", "a time with its unit, such as think=1s") from None
+    if name == RATES:
+        profile = read_rates(Path(rest))
+        lasts_s = sum(lasts for lasts, _ in profile)
+        return Load(name, sum(lasts * rate for lasts, rate in profile) / lasts_s, profile=profile)
     if name not in PROCESSES:
-        known = [*PROCESSES, CLOSED]
+        known = [*PROCESSES, CLOSED, RATES]
         expected = f"{', '.join(known)}; such as poisson:8/s"
         raise UsageError(f"no process of arrivals {name!r}", "--load", expected, nearest(name, known))
     params = PROCESSES[name].params
@@ -170,4 +185,6 @@ def arrivals(load: Load, count: int, seed: int) -> Array:
     """Return when requests of a load arrive, s; those of a closed loop at 0."""
     if load.clients:
         return np.zeros(count)
+    if load.profile:
+        return profiled(generator(seed, 0), count, load.rate, load.profile)
     return PROCESSES[load.process].draw(generator(seed, 0), count, load.rate, load.params)

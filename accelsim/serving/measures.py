@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.serving.capacity import GROWS, Probe
 from accelsim.serving.service import Service
 from accelsim.types import Array
 
@@ -127,3 +128,12 @@ def within(service: Service, limits: Mapping[str, float]) -> float:
     names = [(f"{name}_s", limit) for name, limit in limits.items()]
     kept = sum(all((getattr(each, name) or 0.0) <= limit for name, limit in names) for each in service.sequences)
     return kept / len(service.sequences)
+
+
+def probe(service: Service, limits: Mapping[str, float], rate: float) -> Probe:
+    """Return what a service did at a rate; ``limits``: s, by name of ``MEASURES``."""
+    values = {name: MEASURES[name].of(service) for name in limits}
+    p50, p99 = (
+        {name: float(np.quantile(each, share)) for name, each in values.items() if len(each)} for share in (0.5, 0.99)
+    )
+    return Probe(rate, within(service, limits), grown_per_s(service) <= GROWS * rate, p50, p99)

@@ -102,7 +102,11 @@ class Asked:
     @cached_property
     def bounds(self) -> Bounds:
         """Rates that the parts could serve, in full batches."""
-        cost, chips, keep = self.times.cost(self.full), self.question.replicas, self.before.keep
+        return self.bounds_of(1.0)
+
+    def bounds_of(self, factor: float) -> Bounds:
+        """Return the bounds if all batches take ``factor`` times as long."""
+        cost, chips, keep = self.times.cost(self.full).scaled(factor), self.question.replicas, self.before.keep
         items = chips * self.full / keep
         core_s = self.before.seconds + keep * self.after.seconds
         return Bounds(

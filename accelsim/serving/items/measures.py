@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from math import inf
 
 import numpy as np
 
+from accelsim.serving.capacity import Probe
 from accelsim.serving.items.asked import Asked
 from accelsim.serving.items.flow import Flow
 from accelsim.serving.measures import SHARES, Figure, growth_per_s, mean, percentile
@@ -65,3 +67,14 @@ def lost(flow: Flow) -> Mapping[str, int]:
 def sizes(flow: Flow) -> Mapping[int, int]:
     """Return how many batches there were of each size."""
     return dict(sorted(Counter(batch.size for batch in flow.batches).items()))
+
+
+def probe(asked: Asked, limits: Mapping[str, float], rate: float, factor: float = 1.0) -> Probe:
+    """Return what a service does at a rate; ``limits``: s, that of the time from end to end; all batches take
+    ``factor`` times as long."""
+    flow = asked.run(asked.load._replace(rate=rate), factor)
+    total = [each.e2e_s for each in flow.answered] or [inf]
+    p50, p99 = (float(each) for each in np.quantile(total, (0.5, 0.99)))
+    return Probe(
+        rate, within(flow, limits["e2e"]), rate <= asked.bounds_of(factor).rate, {"e2e": p50}, {"e2e": p99}
+    )  # fmt: skip

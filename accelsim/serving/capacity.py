@@ -1,0 +1,113 @@
+"""Capacity of a service: the highest rate of requests at which enough of them keep the limits (its goodput)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import NamedTuple
+
+from accelsim.errors import Gather, UsageError
+from accelsim.serving.loads import CLOSED
+
+CLOSE = 1.01
+"""Ratio of the rates just above and just below a capacity."""
+FAR = 2.0**12
+"""Ratio of the first rate and the lowest that is tried."""
+CURVE = (0.1, 0.25, 0.5, 0.75, 0.9)
+"""Rates of the curve, as shares of the capacity, beside those that the search tried."""
+GROWS = 0.05
+"""Share of the arriving requests from which on the queue is said to grow."""
+
+
+class Probe(NamedTuple):
+    """A service at a rate, per second: share of requests within all limits, whether it has a steady state, and of each
+    latency with a limit the median and the 99th percentile, s."""
+
+    rate: float
+    within: float
+    steady: bool
+    p50_s: Mapping[str, float]
+    p99_s: Mapping[str, float]
+
+
+Service = Callable[[float], Probe]
+"""A service at a rate."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Result of a search: all probes by rate. Those that are steady, with at least ``share`` of the requests within
+    limits, are good."""
+
+    share: float
+    probes: tuple[Probe, ...]
+
+    def good(self, probe: Probe) -> bool:
+        """Return whether a service keeps the limits at a rate."""
+        return probe.steady and probe.within >= self.share
+
+    @cached_property
+    def below(self) -> Probe | None:
+        """Probe with the highest rate such that all lower ones are good too; None without one."""
+        found = None
+        for probe in self.probes:
+            if not self.good(probe):
+                break
+            found = probe
+        return found
+
+    @cached_property
+    def above(self) -> Probe:
+        """Probe with the lowest rate that is not good."""
+        return next(probe for probe in self.probes if not self.good(probe))
+
+
+def search(at: Service, share: float, first: float, curve: bool = True) -> Capacity:
+    """Find the capacity of a service by bisection, from a first rate on; ``curve``: probe lower rates too."""
+    known: dict[float, Probe] = {}
+
+    def found() -> Capacity:
+        return Capacity(share, tuple(known[rate] for rate in sorted(known)))
+
+    def good(rate: float) -> bool:
+        known[rate] = at(rate)
+        return found().good(known[rate])
+
+    low = high = first
+    if good(first):
+        while good(high := 2 * high):
+            low = high
+    else:
+        while not good(low := low / 2):
+            high = low
+            if low * FAR < first:
+                return found()
+    while high > CLOSE * low:
+        middle = sqrt(low * high)
+        low, high = (middle, high) if good(middle) else (low, middle)
+    for part in CURVE if curve else ():
+        good(part * low)
+    return found()
+
+
+def read_share(text: str) -> float:
+    """Return a share such as '99%' or '0.99'. Raises UsageError."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise UsageError(f"{text!r}", "--capacity", "a share of the requests, such as 99%")
+    return share
+
+
+def wanted(gather: Gather, text: str, load: str, limits: Mapping[str, float], recorded: bool = False) -> float:
+    """Return the share of a text; what a search lacks is kept for later: limits, and requests that come at a rate."""
+    gather.refuse(not limits, "no limit", "--capacity", "--limit e2e=15ms, or limits of ttft and tpot")
+    fixed = recorded or load.startswith(CLOSED)
+    gather.refuse(fixed, "requests that come at no rate", "--capacity", "--load poisson:8/s, whose rate is searched")
+    with gather.also():
+        return read_share(text)
+    return 1.0
