@@ -13,12 +13,6 @@ from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
 
-def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
-    from accelsim.limits import read_limits
-
-    return read_limits(texts, {"ttft": "s", "tpot": "s", "e2e": "s"})
-
-
 @answers(
     "accelsim serve llama3-8b --on h100-sxm --load poisson:8/s --lengths lognormal:1024,256",
     "accelsim serve llama2-70b --on 'dgx-h100?devices=4' --plan tp=4 --limit ttft=500ms,tpot=40ms",
@@ -27,8 +21,8 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 )
 @click.argument("model")
 @option("--on", "A chip or a cluster: the devices of one replica.", required=True, metavar="NAME")
-@option("--load", "How requests come: poisson:8/s, constant:8/s, gamma:8/s,cv=3, mmpp:8/s,burst=5, or closed:64 "
-        "clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
+@option("--load", "How requests come: poisson:8/s, constant:8/s, gamma:8/s,cv=3, mmpp:8/s,burst=5, rates:day.csv, "
+        "or closed:64 clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
 @option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or lognormal.",
         "lognormal:1024,256", metavar="NAME:P,N[,cv=X]")  # fmt: skip
 @option("--trace", "Requests of a CSV file, in place of load and lengths: arrival_s, prompt, output; or Mooncake's.",
@@ -46,8 +40,7 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--scheduler", "What is computed together: vllm, vllm-v0, sarathi, sglang or static, such as vllm:budget=2048; "
         "for items dynamic:max=32,delay=2ms,instances=2,prefer=8/16,queue=100.", "",
         metavar="NAME[:KEY=VALUE,...]")  # fmt: skip
-@option("--limit limits", "Latencies that requests should keep: ttft=500ms,tpot=40ms,e2e=10s.", multiple=True,
-        callback=_limits, metavar="NAME=TIME,...")  # fmt: skip
+@serve_capacity.limits
 @option("--memory", "Share of a device's memory that is used.", 0.9, type=Number(0, 1, min_open=True))
 @option("--dtype", "Number format; default: that of the chip.", "")
 @option("--kv-dtype", "Number format of keys and values; default: that of activations.", "")

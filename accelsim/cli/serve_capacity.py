@@ -1,8 +1,10 @@
-"""``accelsim serve --capacity``: the highest rate at which enough requests keep their limits."""
+"""``accelsim serve`` with limits, and the highest rate at which enough requests keep them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import click
 
 from accelsim.cli import common
 
@@ -12,6 +14,20 @@ if TYPE_CHECKING:
     from accelsim.serving.asked import Question
     from accelsim.serving.items.asked import Question as OfItems
 
+
+def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
+    from accelsim.limits import read_limits
+
+    return read_limits(texts, {"ttft": "s", "tpot": "s", "e2e": "s"})
+
+
+limits = common.option(
+    "--limit limits",
+    "Latencies that requests should keep: ttft=500ms,tpot=40ms,e2e=10s.",
+    multiple=True,
+    callback=_limits,
+    metavar="NAME=TIME,...",
+)
 option = common.option(
     "--capacity",
     "Find the highest rate at which this share of the requests (99%) keeps --limit.",
