@@ -25,8 +25,7 @@ from accelsim.report.answer import Answer
         "or closed:64 clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
 @option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or lognormal.",
         "lognormal:1024,256", metavar="NAME:P,N[,cv=X]")  # fmt: skip
-@option("--trace", "Requests of a CSV file, in place of load and lengths: arrival_s, prompt, output; or Mooncake's.",
-        type=FILE)  # fmt: skip
+@option("--trace", "Recorded requests in place of load and lengths: CSV or Mooncake's JSONL.", type=FILE)
 @option("--prefix", "Prompts that begin alike: share=0.5,tokens=512,groups=10.", "", metavar="NAME=VALUE,...")
 @option("--requests", "Requests in all.", 1000, least=1)
 @option("--seed", "Seed of arrivals and lengths.", 0, least=0)
@@ -46,6 +45,7 @@ from accelsim.report.answer import Answer
 @option("--kv-dtype", "Number format of keys and values; default: that of activations.", "")
 @option("--stack", "Serving stack whose kernels run: vllm or tensorrt-llm.", "", metavar="NAME")
 @serve_capacity.option
+@option("--site", "Serving engine, network and tokenizer around the steps: vllm-server, or a file.", metavar="SITE")
 @serve_items.options
 @set_option(" of the chip or cluster")
 def serve(gather: Gather, model: str, limits: dict[str, float], capacity: str | None, **asked: Any) -> Answer:
@@ -67,7 +67,7 @@ def serve(gather: Gather, model: str, limits: dict[str, float], capacity: str | 
             return serve_items.answer(gather, model, limits, capacity, asked)
         for name in serve_items.OPTIONS:
             del asked[name]
-        setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack")})
+        setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack", "site")})
         question = Question(model, setting=setting, **asked | {"scheduler": asked["scheduler"] or "vllm"})
         if capacity:
             return serve_capacity.of_tokens(gather, question, limits, capacity)

@@ -24,7 +24,9 @@ OPTIONS = {
     "urgent": option("--urgent", "Share of requests that go before the others.", 0.0, type=Number(0, 1)),
 }  # fmt: skip
 """Options of models that answer one item at a time."""
-TOKENS = {"lengths", "trace", "prefix", "disaggregate", "speculate", "plan", "router", "memory", "kv_dtype", "stack"}
+TOKENS = {
+    "lengths", "trace", "prefix", "disaggregate", "speculate", "plan", "router", "memory", "kv_dtype", "stack", "site",
+}  # fmt: skip
 """Options of language models."""
 
 

@@ -92,7 +92,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     return {
         "tool": "accelsim", "tool_version": tool_version(), "model": found.model.name, "on": question.on,
         "dtype": found.devices.dtype, "plan": str(found.last.times.plan), "replicas": len(service.steps),
-        "scheduler": question.scheduler,
+        "scheduler": question.scheduler, "site": question.setting.site,
         "trace": None if question.trace is None else str(question.trace),
         "load": question.load, "lengths": question.lengths, "seed": question.seed,
         "requests": len(service.sequences), "span_s": span, "requests_per_s": len(service.sequences) / span,
@@ -227,7 +227,10 @@ def _notes(found: Served) -> Iterator[str]:
         yield "Tokens choose their experts uniformly: a step reads the weights of as many as expected."
     if told := found.load.note(len(found.service.sequences)):
         yield told
-    yield "No time of network, HTTP or tokenizer is in these figures."
+    if site := found.question.setting.site:
+        yield f"The serving engine, its network and its tokenizer are those of {site}."
+    else:
+        yield "No time of network, HTTP or tokenizer is in these figures; --site vllm-server adds what others measured."
 
 
 def _over_time(found: Served) -> Picture:

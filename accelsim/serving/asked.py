@@ -22,6 +22,7 @@ from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
 from accelsim.seeds import generator
 from accelsim.serving.blocks import TOKENS
+from accelsim.serving.front import hosted, way_s
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
 from accelsim.serving.replica import Steps
 from accelsim.serving.requests import Request
@@ -33,6 +34,8 @@ from accelsim.serving.tables import Values
 from accelsim.serving.times import StepTimes
 from accelsim.serving.traces import read_trace
 from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.site import Front
+from accelsim.spec.yaml.chips import load_site
 from accelsim.spec.yaml.clusters import load_devices
 from accelsim.time import FS
 from accelsim.workload.sources.load import split_parameters
@@ -114,7 +117,7 @@ class Served:
 
 def served(question: Question) -> Served:
     """Simulate a service. Raises UsageError, SpecError and OutOfMemory."""
-    load, requests, model, plan, spec, policy, split, drafted = _read(question)
+    load, requests, model, plan, spec, policy, split, drafted, front = _read(question)
     fleet = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
     pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
     parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
@@ -125,17 +128,18 @@ def served(question: Question) -> Served:
     move = split and move_of(split, fleet, cache_B(devices, Layout(model, Plan(), 1), 1, 0))
 
     def run(factor: float, requests: Sequence[Request] = requests) -> Service:
-        """The service if all steps take so many times as long."""
+        """The service if all steps take the chips so many times as long."""
         made = [[policy.made(policy.pool(each.blocks, shared)) for _ in range(each.count)] for each in groups]
         for at, each in enumerate(made[-1]):
             if drafted:
                 each.decoding = Speculating(each.pool, drafted[0], generator(question.seed, 4, at))
-        route, costs = ROUTERS[question.router], [partial(each.times.scaled, factor) for each in groups]
+        route = ROUTERS[question.router]
+        costs = [hosted(partial(each.times.scaled, factor), front) for each in groups]
         second = move and Second(made[1], costs[1], route(), move)
-        return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second)
+        return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, partial(way_s, front))
 
     found = run(1.0)
-    factors = _factors(found, devices, Layout(model, groups[-1].times.plan, 1))
+    factors = factors_of(found, devices, Layout(model, groups[-1].times.plan, 1))
     ends = None if factors is None else (run(factors[0]), run(factors[1]))
     return Served(question, model, devices, load, found, ends, tuple(groups), policy.kind.PAGE, run)
 
@@ -169,7 +173,7 @@ def _group(
 
 Drafted = tuple[Speculation, Transformer | None]
 """Speculation, and the model that proposes tokens, if it is one."""
-Read = tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None]
+Read = tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None, Front]
 
 
 def _read(question: Question) -> Read:
@@ -205,8 +209,11 @@ def _read(question: Question) -> Read:
             raise UsageError(f"{plan}", "--plan", "tp=N: the devices of one replica; --replicas for more of them")
     with gather.also():
         spec = load_devices(question.on, question.overrides)
+    with gather.also():
+        site = question.setting.site
+        front = (load_site(site).front if site else None) or Front()
     gather.done()
-    rest = model, plan, spec, policy, split, speculation and (speculation, draft)
+    rest = model, plan, spec, policy, split, speculation and (speculation, draft), front
     if recorded is not None:
         last_s = recorded[-1].arrival_s
         return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, *rest
@@ -257,7 +264,7 @@ def _check(requests: list[Request], room: int, model: Transformer, question: Que
     UsageError.raise_for(problems)
 
 
-def _factors(service: Service, devices: Devices, layout: Layout) -> tuple[float, float] | None:
+def factors_of(service: Service, devices: Devices, layout: Layout) -> tuple[float, float] | None:
     """Return how much faster and slower all steps may be: the interval of a step that decodes the usual number of
     sequences at their usual length (90 %); None on chips without measured kernels."""
     decoding = [n for steps in service.steps for n in steps.decoding if n]

@@ -46,12 +46,13 @@ def simulate(
     clients: int = 0,
     think_s: float = 0.0,
     second: Second | None = None,
+    way_s: Callable[[Request], float] | None = None,
 ) -> Service:
     """Simulate a service until all requests have all their tokens.
 
     ``clients``: a closed loop: so many users, each of whom sends the next request ``think_s`` behind the last token of
     the one before, whatever their arrivals say; 0: an open loop, requests come at their arrivals. ``second``: replicas
-    for all tokens but the first.
+    for all tokens but the first. ``way_s``: what lies between a user and the queue (None: nothing).
     """
     env, sequences = simpy.Environment(), list[Sequence]()
     left = iter(requests)
@@ -59,6 +60,12 @@ def simulate(
     def send(request: Request) -> None:
         sequence = Sequence(len(sequences), request)
         sequences.append(sequence)
+        if way_s is None:
+            hand(sequence)
+        else:
+            env.timeout(way_s(request)).callbacks.append(lambda _: hand(sequence))
+
+    def hand(sequence: Sequence) -> None:
         chosen = router(replicas, sequence)
         if second is not None:
             places[sequence] = replicas.index(chosen)

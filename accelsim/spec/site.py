@@ -53,6 +53,16 @@ class Owning(Model):
     machines: dict[Name, Machine] = Field({}, description="prices of machines, by name of the cluster or chip")
 
 
+class Front(Model):
+    """A serving engine around the work of chips: its own work in each step, and the way from a client to its
+    queue."""
+
+    step: Seconds = Field(0.0, ge=0, description="work on the host in each step, for which the chips wait")
+    sequence: Seconds = Field(0.0, ge=0, description="more of it for each sequence of a step")
+    request: Seconds = Field(0.0, ge=0, description="from a client to the queue and back: network, HTTP")
+    token: Seconds = Field(0.0, ge=0, description="more of it for each token of a prompt: tokenizer, text")
+
+
 class Site(Model):
     """Numbers of a place instead of a chip; absent ones are the chip's."""
 
@@ -65,6 +75,7 @@ class Site(Model):
     measured: bool = Field(False, description="the chip was measured here: intervals do not cover other labs")
     fitted_on: str | None = Field(None, description="fitted measurements")
     owning: Owning | None = Field(None, description="what owning machines costs here")
+    front: Front | None = Field(None, description="serving engine of this place, around its steps")
 
 
 FIELDS = ("sustained_clock", "dispatch")
@@ -73,6 +84,8 @@ FIELDS = ("sustained_clock", "dispatch")
 
 def with_site(chip: Chip, site: Site) -> Chip:
     """The chip at a site. Raises UsageError for a chip whose engines know none of its numbers."""
+    if site.front is not None and not site.measured and all(getattr(site, field) is None for field in FIELDS):
+        return chip
     known, block = constants(chip), chip.calibration
     if block is not None and site.host_of_chip and block.host is not None:
         site = site.model_copy(update={"dispatch": block.host})
