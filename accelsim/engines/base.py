@@ -8,7 +8,7 @@ a command a ``History``; it knows nothing else of the machine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
@@ -111,6 +111,17 @@ class Mapped(NamedTuple):
     scored: int
 
 
+class Least(NamedTuple):
+    """Least seconds of products on an engine, however they are mapped, and least joules without static power."""
+
+    seconds: float
+    joules: float
+
+
+PriceList = Mapping[tuple[str, str], float]
+"""(component, action) -> joules."""
+
+
 class Reason(NamedTuple):
     """One thing that the time of a run goes to, by a ``key`` that is its own.
 
@@ -206,6 +217,10 @@ class EngineType(ABC):
 
     def kernels(self, chip: Chip, unit: Unit) -> KernelModel | None:
         """Return how long kernels take that run alone, in closed form; None for types that run no kernels."""
+        return None
+
+    def least(self, chip: Chip, unit: Unit, name: str, products: Iterable[Gemm], prices: PriceList) -> Least | None:
+        """Return what products in a format take at least; None where the peak of the engine says as much."""
         return None
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:

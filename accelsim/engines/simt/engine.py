@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
-from accelsim.engines.base import Category, Improvement, Lowering, Mapped, MappingKind, Offer, Price, Reason
+from accelsim.engines.base import (
+    Category,
+    Improvement,
+    Least,
+    Lowering,
+    Mapped,
+    MappingKind,
+    Offer,
+    Price,
+    PriceList,
+    Reason,
+)
 from accelsim.engines.clocked import Clocked, Hold, clocks_of, not_a_function, not_a_product
 from accelsim.engines.device import Device, Yields
 from accelsim.engines.prices import mac_prices, op_prices, undone_prices
@@ -20,6 +31,7 @@ from accelsim.spec.energy import sram_J_per_B
 from accelsim.time import FS, FS_PER_S, Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import is_attention, is_product
+from accelsim.workload.ops.base import Gemm
 
 if TYPE_CHECKING:
     from accelsim.engines.simt.model import Kernels
@@ -120,6 +132,12 @@ class Multiprocessors(Clocked):
             return first, last, ""
 
         return hold
+
+    def least(self, chip: Chip, unit: Unit, name: str, products: Iterable[Gemm], prices: PriceList) -> Least | None:
+        """Return the time of the fastest kernels; of several streams, which run side by side, nothing."""
+        from accelsim.engines.simt.least import least
+
+        return least(chip, unit, name, products) if streams_of(unit.spec) == 1 else None
 
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
         """Return the closed forms of products, convolutions, functions and attention."""

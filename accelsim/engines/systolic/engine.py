@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from accelsim.engines.base import (
     REMAPPED,
     Category,
     EngineType,
     Improvement,
+    Least,
     Lowering,
     Mapped,
     MappingKind,
     Offer,
     Price,
+    PriceList,
     Reason,
 )
 from accelsim.engines.device import Device
@@ -28,6 +30,7 @@ from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view
+from accelsim.workload.ops.base import Gemm
 
 HALF = 0.5
 """Weight of the time that something twice as fast takes less of."""
@@ -100,6 +103,12 @@ class Systolic(EngineType):
         from accelsim.engines.systolic.sharing import lower_shared
 
         return lower_shared(lowering, gemm)
+
+    def least(self, chip: Chip, unit: Unit, name: str, products: Iterable[Gemm], prices: PriceList) -> Least:
+        """Return the closed forms of whole products, which tiles only add to."""
+        from accelsim.engines.systolic.least import least
+
+        return least(chip, unit, name, products, prices)
 
     def called(self, unit: Unit) -> str:
         """Return what it is called where its clock is meant."""

@@ -1,4 +1,5 @@
-"""Bounds: what a candidate takes at least, by its peak and its bandwidths, and what it must hold. Nothing is simulated.
+"""Bounds: what a candidate takes at least, by its products and what it reads, and what it must hold. Nothing is
+simulated.
 
 A bound is never above the simulated figure, so that what it drops cannot win. Rules of batches, which are measured,
 raise the bounds of other batches of a chip that was simulated.
@@ -9,41 +10,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
-from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-from accelsim.account.energy import engine_prices, left_W, static_power_W
+from accelsim.account.energy import engine_prices, left_W, price_list, static_power_W
 from accelsim.account.price import DAY_S
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.step.costs import Costs, Setting
 from accelsim.cluster.step.memory import capacity_B
 from accelsim.cluster.step.segments import FLASH, Segment, Split, block, edge
-from accelsim.cluster.step.transformer import Transformer, transformer_of
+from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import stash_B
 from accelsim.compiler.numbers.formats import is_integer
+from accelsim.engines.base import Least
+from accelsim.engines.registry import ENGINES
 from accelsim.explore.choose.candidates import STATE_B, Candidate, forget, peak, spec_of
 from accelsim.explore.choose.question import GENERATION, RUN, Question
+from accelsim.explore.choose.work import Pass, passes_of, products_of, sizes_of, work_of
 from accelsim.formats import table
-from accelsim.program.roles import multiplier
+from accelsim.program.actions import READ
+from accelsim.program.roles import Roles, multiplier
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import node_work
-from accelsim.workload.sources.load import generation_of, load_model
-
-
-class Work(NamedTuple):
-    """Work of a task whatever runs it: operations of a sample (of a step: forward and backward), learnt numbers that a
-    pass reads, and of a generation the operations of its prompt, keys and values by token, prompt and new tokens;
-    ``held``: learnt numbers in memory, where a pass reads not all of them."""
-
-    flops: float
-    weights: float
-    prompt_flops: float = 0.0
-    cached: float = 0.0
-    prompt: int = 0
-    new: int = 0
-    held: float = 0.0
 
 
 class Bound(NamedTuple):
@@ -81,30 +70,11 @@ RULES = {
 """Figures of a task by their rules. They were measured on chips for rent (``docs/choose-hardware.md``)."""
 
 
-@cache
-def work_of(model: str, train: bool) -> Work:
-    """Return the work of a model. Raises ModelError and UsageError."""
-    asked = generation_of(model)
-    sizes = transformer_of(*(asked[:2] if asked else (model,)))
-    if sizes is not None and train:
-        masked = 6 * sizes.layers * sizes.seq**2 * sizes.hidden  # half of attention, which a causal kernel leaves out
-        return Work(sizes.sequence_flops - masked, sizes.parameters)
-    if sizes is not None and asked is not None:
-        prompt, new = asked[2:]
-        held, read, matrices = sizes.counts
-        cached = sum(sizes.cached(layer, 1) for layer in sizes.kinds if not layer.window)
-        return Work(2 * matrices, read, 2 * matrices * prompt, cached, prompt, new, held)
-    graph = load_model(model, batch=1, data=False)
-    flops = 2 * sum(node_work(graph, node).macs for node in graph.nodes)
-    learnt = sum(prod(each.shape) for each in graph.constants() if len(each.shape) > 1)
-    return Work(3 * flops if train else flops, learnt)
-
-
 def forget_all() -> None:
     """Forget models, chips and clusters, whose files may change between questions."""
     forget()
-    work_of.cache_clear()
-    _mac_J.cache_clear()
+    for each in (work_of, products_of, _mac_J, _prices):
+        each.cache_clear()
     _DEMANDS.clear()
 
 
@@ -116,28 +86,67 @@ def element_B(dtype: str) -> float:
 def bound_of(question: Question, candidate: Candidate) -> Bound:
     """Return what a candidate takes at least."""
     work, chip = work_of(question.model, question.train), spec_of(candidate.chip)
-    rate = peak(candidate.chip, candidate.dtype) * candidate.count
     room, watts = room_B(chip), sum(static_power_W(chip).values()) * candidate.count
-    joules = work.flops / 2 * _mac_J(candidate.chip, candidate.dtype, Path(question.model).is_file())
     most_W = left_W(chip) * candidate.count  # a board that would draw more draws less for each operation
     held = work.weights * element_B(candidate.dtype)
-    wide = candidate.count * bandwidth_Bps(chip)
-    sizes = transformer_of(question.model) if question.train else None
-    if question.task != GENERATION:
-        seconds = max(work.flops * candidate.batch / rate, held / wide if question.task == RUN else 0.0)
+    if question.train:
+        seconds = work.flops * candidate.batch / (peak(candidate.chip, candidate.dtype) * candidate.count)
+        joules = work.flops / 2 * _mac_J(candidate.chip, candidate.dtype, Path(question.model).is_file())
         joules = min(joules, most_W * seconds / candidate.batch)
-        if sizes is not None:
+        if (sizes := sizes_of(question.model)) is not None:
             seconds, joules = map(max, (seconds, joules), _trained(sizes, candidate))
         return Bound(_least(question, candidate, seconds, watts, joules), _share(candidate, held), room)
-    first = max(work.prompt_flops * candidate.batch / rate, held / wide)
-    each = max(work.flops * candidate.batch / rate, held / wide)
-    seconds = first + (work.new - 1) * each
-    joules = min(joules * (work.prompt + work.new - 1), most_W * seconds / candidate.batch)
-    least = _least(question, candidate, seconds, watts, joules) | {"ttft_s": first}
-    least |= {"tpot_s": each, "tokens_per_s": candidate.batch / each} if work.new > 1 else {}
+    passes = [(each.times, _least_of(question, candidate, each)) for each in passes_of(question, candidate, work)]
+    seconds, joules = (sum(times * each[figure] for times, each in passes) for figure in range(2))
+    joules = min(joules, most_W * seconds) / candidate.batch
+    least = _least(question, candidate, seconds, watts, joules)
+    if question.task != GENERATION:
+        return Bound(least, _share(candidate, held), room)
+    (_, (first, _)), (_, (each_s, _)) = passes
+    least |= {"ttft_s": first}
+    least |= {"tpot_s": each_s, "tokens_per_s": candidate.batch / each_s} if work.new > 1 else {}
     kept = work.cached * element_B(candidate.dtype) * (work.prompt + work.new) * candidate.batch
-    stays = (work.held or work.weights) * element_B(candidate.dtype)
-    return Bound(least, (stays + kept) / candidate.count, room)
+    return Bound(least, (held + kept) / candidate.count, room)
+
+
+def _least_of(question: Question, candidate: Candidate, done: Pass) -> Least:
+    """Return what a pass takes at least: of arithmetic, memory and link the slowest, and the energy of all."""
+    name, dtype, count = candidate.chip, candidate.dtype, candidate.count
+    chip, prices, read_B = spec_of(name), _prices(name), done.read * element_B(dtype)
+    seconds = max(done.flops / (peak(name, dtype) * count), read_B / (count * bandwidth_Bps(chip)))
+    joules = done.flops / 2 * _mac_J(name, dtype, Path(question.model).is_file())
+    served = question.task == GENERATION and chip.kind == "gpu"  # by kernels with times of their own
+    unit = None if served or chip.core_count > 1 else multiplier(chip)
+    if unit is not None and dtype in unit.spec.formats and done.products:
+        engine = ENGINES[unit.type]
+        every = engine.least(chip, unit, dtype, done.products, prices)
+        first = engine.least(chip, unit, dtype, done.products[:1], prices)
+        if every is not None and first is not None:
+            entering = _entering(chip, done.enters * element_B(dtype))
+            behind = entering.seconds + every.seconds - first.seconds  # later products follow all of the first one
+            seconds = max(seconds, max(every.seconds, behind) / count)
+            joules = max(joules, every.joules) + entering.joules
+    byte_J = min((prices[each, READ] for each in _near(chip)), default=0.0)
+    return Least(seconds, joules + read_B * byte_J)
+
+
+def _entering(chip: Chip, size_B: float) -> Least:
+    """Return what inputs take that come over a link; nothing without one."""
+    home = Roles(chip).host_home
+    if home not in chip.memories or chip.memories[home].link is None:
+        return Least(0.0, 0.0)
+    link = chip.memories[home].link
+    return Least(size_B / chip.memories[home].rate_Bps, size_B * float(link.energy if link else 0.0))
+
+
+@cache
+def _prices(chip: str) -> Mapping[tuple[str, str], float]:
+    return price_list(spec_of(chip))
+
+
+def _near(chip: Chip) -> list[str]:
+    """Memories that no link leads to: one of them holds the weights."""
+    return [name for name, each in chip.memories.items() if each.link is None]
 
 
 class Demand(NamedTuple):
@@ -247,15 +256,14 @@ def _least(question: Question, candidate: Candidate, seconds: float, watts: floa
 
 
 def _tokens(model: str) -> int:
-    sizes = transformer_of(model)
+    sizes = sizes_of(model)
     assert sizes is not None  # tokens are of a language model
     return sizes.seq
 
 
 def bandwidth_Bps(chip: Chip) -> float:
     """Return the highest rate of a memory of the chip that holds weights."""
-    rates = [float(each.rate_Bps) for each in chip.memories.values() if each.link is None]
-    return max(rates, default=float("inf"))
+    return max((float(chip.memories[name].rate_Bps) for name in _near(chip)), default=float("inf"))
 
 
 def least_of(rule: Rule, runs: Sequence[tuple[int, float]], batch: int) -> float:

@@ -8,9 +8,9 @@ from typing import NamedTuple, cast
 
 from accelsim.account.odds import Belief, with_own
 from accelsim.account.price import DAY_S, HOUR_S
-from accelsim.explore.choose.bounds import work_of
 from accelsim.explore.choose.candidates import Candidate
 from accelsim.explore.choose.question import GENERATION, MEASURES, Question
+from accelsim.explore.choose.work import work_of
 
 Figures = Mapping[str, object]
 

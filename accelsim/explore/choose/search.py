@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, log
 from typing import cast
 
 from accelsim.explore.choose.bounds import RULES, Bound, bound_of, forget_all, least_of
@@ -165,14 +165,30 @@ def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool)
         _drop(question, entries)
     open_ = _first(question, entries)
     known = {each.family for each in entries if each.facts is not None}
-    least = {id(entry): aims(question, entry, entry.least) for entry in open_}
+    likely = {id(entry): _likely(question, entry, entries) for entry in open_}
     chosen: list[Entry] = []
     for turn in range(min(many, len(open_))):
         aim = AIMS[(turn + sum(each.facts is not None for each in entries)) % len(AIMS)]
         left = [entry for entry in open_ if not any(entry is each for each in chosen)]
-        first = min(left, key=lambda each: (least[id(each)][aim], -_batch(each)))
-        chosen.append(_hopeful_one(question, first, left, first.family in known))
+        first = min(left, key=lambda each: (likely[id(each)][aim], -_batch(each)))
+        chosen.append(_hopeful_one(question, first, left, first.quick and first.family in known))
     return chosen
+
+
+def _likely(question: Question, entry: Entry, entries: Sequence[Entry]) -> dict[str, float]:
+    """Return the least cost, time and energy, as far above their bounds as those of the next batch that was simulated:
+    they decide what is tried first."""
+    found = aims(question, entry, entry.least)
+    runs = [each for each in entries if each.family == entry.family and each.facts is not None]
+    if not runs:
+        return found
+    near = min(runs, key=lambda each: abs(log(_batch(each) / _batch(entry))))
+    bound, truth = aims(question, near, near.bound.least), aims(question, near, near.facts or {})
+    own = aims(question, entry, entry.bound.least)
+    return {
+        aim: max(value, own[aim] * truth[aim] / bound[aim]) if 0 < bound[aim] < inf else value
+        for aim, value in found.items()
+    }
 
 
 def _first(question: Question, entries: Sequence[Entry]) -> list[Entry]:

@@ -12,22 +12,27 @@ import numpy as np
 import pytest
 
 import accelsim
+from accelsim.account.energy import price_list
 from accelsim.account.odds import odds_below
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import UsageError
 from accelsim.explore.accuracy import Accuracy, accuracy
-from accelsim.explore.choose.bounds import RULES, Rule, bound_of, least_of, work_of
+from accelsim.explore.choose.bounds import RULES, Rule, bound_of, least_of
 from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered, peak, spec_of
 from accelsim.explore.choose.checks import with_limits
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
 from accelsim.explore.choose.question import UNITS, Question
 from accelsim.explore.choose.search import AIMS, Searched, search
+from accelsim.explore.choose.work import work_of
 from accelsim.explore.sweep.point import Known, Point, outcome
 from accelsim.explore.sweep.store import Store
 from accelsim.limits import read_limits
 from accelsim.machine.simulate import simulate
+from accelsim.program.roles import units
 from accelsim.report.choose import answer, sentences
 from accelsim.spec.yaml import where
+from accelsim.workload.ops.base import Gemm
 
 ENERGY = "energy_per_sample_J"
 SMALL = Question(
@@ -102,6 +107,28 @@ def test_energy_is_not_bounded_beyond_the_design_power(chip: str, store: Store) 
     question = Question("gemm?M=2048,N=2048,K=2048", on=(chip,), batch=1)
     (entry,) = search(question, store, bounds=False).entries
     assert entry.facts is not None and 0 < entry.bound.least[ENERGY] <= cast(float, entry.facts[ENERGY])
+
+
+@pytest.mark.parametrize("model", ["gemm?M=300,N=520,K=1100", "digits-cnn", DECODER])
+@pytest.mark.parametrize("chip", ["gaudi", "trainium1"])
+def test_arrays_take_no_less_than_their_closed_forms(chip: str, model: str, store: Store) -> None:
+    question = Question(model, on=(chip,), batch=2)
+    (entry,) = search(question, store, bounds=False).entries
+    assert entry.facts is not None
+    for key in ("latency_s", ENERGY):
+        assert 0 < entry.bound.least[key] <= cast(float, entry.facts[key])
+
+
+def test_arrays_are_bounded_by_their_folds_and_their_accesses() -> None:
+    question, chip = Question("gemm?M=4096,N=640,K=1152", on=("gaudi",), batch=1), spec_of("gaudi")
+    (candidate,) = enumerate_all(question, offered(question))
+    (unit,) = (each for each in units(chip).values() if each.type == "systolic")
+    found = ENGINES["systolic"].least(chip, unit, "bf16", [Gemm(1, 4096, 640, 1152, "", "")], price_list(chip))
+    assert found is not None
+    assert found.seconds == pytest.approx(5 * 5 * 4096 / 1.6e9)  # 256 x 128 PEs at 1.6 GHz, a row in each clock
+    least, entering = bound_of(question, candidate).least, 4096 * 1152 * 2 / chip.memories["pcie_memory"].rate_Bps
+    assert least["latency_s"] == pytest.approx(max(found.seconds, entering))
+    assert least[ENERGY] > found.joules > 1.5 * 4096 * 640 * 1152 * float(chip.energy.mac["bf16"])
 
 
 def test_what_is_kept_is_not_run_again(store: Store) -> None:

@@ -1,0 +1,58 @@
+"""Least time and energy of products on systolic arrays, however they are mapped: closed forms of whole products.
+
+Tiles only add to the folds, accesses and rows of a product: sums of rounded-up parts are at least the rounded-up whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+
+from accelsim.engines.base import Least, PriceList
+from accelsim.engines.systolic.actions import Product, product_actions
+from accelsim.engines.systolic.spec import MatrixUnit
+from accelsim.engines.systolic.timing import folds
+from accelsim.program.actions import MAC, READ
+from accelsim.program.commands import Tile
+from accelsim.program.roles import Roles, Unit, unit_of
+from accelsim.program.tiles import DENSE
+from accelsim.program.writing.entries import nbytes
+from accelsim.spec.chip import Chip
+from accelsim.workload.graph import Tensor
+from accelsim.workload.ops.base import Gemm
+
+
+def least(chip: Chip, unit: Unit, name: str, products: Iterable[Gemm], prices: PriceList) -> Least:
+    """Return what the arrays of a chip take for products in a format at least."""
+    roles, spec = Roles(chip), unit.spec
+    clock = float(spec.clock or chip.clock) * spec.count
+    every = [(_least(roles, spec, name, gemm, prices), times) for gemm, times in Counter(products).items()]
+    edges, joules = (sum(each[figure] * times for each, times in every) for figure in range(2))
+    return Least(float(edges) / clock, float(joules))
+
+
+def _least(roles: Roles, spec: MatrixUnit, name: str, gemm: Gemm, prices: PriceList) -> tuple[Fraction, float]:
+    """Edges of all arrays together, and joules. Groups may share a stationary tile, whose PEs they fill at most."""
+    form = spec.formats[name]
+    along_rows, along_cols = folds(spec.rows, spec.cols, spec.dataflow, gemm.M, gemm.N, gemm.K)
+    down, across, streamed = spec.flow.spatial(gemm.M, gemm.N, gemm.K)
+    count = along_rows * along_cols
+    shared = Fraction(down * across, count * spec.rows * spec.cols) if gemm.groups > 1 else Fraction(1)
+    each = max(streamed * Fraction(form.cycles_per_row), Fraction(spec.min_interval))
+    joules = min(_joules(roles, name, gemm, prices, source, shared) for source in {roles.activations, roles.weights})
+    return gemm.groups * shared * count * each, gemm.groups * joules
+
+
+def _joules(roles: Roles, name: str, gemm: Gemm, prices: PriceList, source: str, shared: Fraction) -> float:
+    """Joules of a group whose stationary operand comes from the buffer ``source``, and whose sums are read once."""
+    a, b = Tensor("a", (), name), Tensor("b", (), name)
+    product = Product(name, DENSE, a, b, "y", source, roles.arrays[0])
+    actions = product_actions(roles, product, Tile(0, 1, 0, gemm.M, 0, gemm.N, 0, gemm.K), True)
+    joules = 0.0
+    for component, action, _, times in actions:
+        part = unit_of(component)
+        in_array = part == unit_of(roles.arrays[0]) and action.kind != MAC
+        joules += times * prices[part, action] * float(shared if in_array else 1)
+    left = nbytes(roles.matrix.formats[name].accumulate, gemm.M * gemm.N)
+    return joules + left * prices[roles.sums, READ] if roles.matrix.epilogue else joules
