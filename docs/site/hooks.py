@@ -53,9 +53,7 @@ def _made() -> Iterator[tuple[str, str]]:
 
 def _reference() -> str:
     """The docstrings of all public names."""
-    parts = [
-        "# Python reference\n\nMade from the docstrings. How they are used is in [The Python API](python.md).\n"
-    ]
+    parts = ["# Python reference\n\nMade from the docstrings. How they are used is in [The Python API](python.md).\n"]
     for name in accelsim.__all__:
         if name not in ("errors", "__version__"):
             parts.append(f"\n::: {accelsim._HOME[name]}.{name}\n")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import re
-from pathlib import Path
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_errors_of_areas_are_those_of_the_check() -> None:
 
 def test_points_are_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
-    with Path("points.csv").open(newline="", encoding="utf-8") as file:
+    with gzip.open("points.csv.gz", "rt", newline="", encoding="utf-8") as file:
         found = {int(row["number"]): row for row in csv.DictReader(file)}
     row = found[0]
     facts = outcome(PICTURE.point(row)).facts
