@@ -8,7 +8,7 @@ a command a ``History``; it knows nothing else of the machine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
@@ -112,7 +112,7 @@ class Mapped(NamedTuple):
 
 
 class Least(NamedTuple):
-    """Least seconds of products on an engine, however they are mapped, and least joules without static power."""
+    """Least seconds of a product on an engine, however it is mapped, and least joules without static power."""
 
     seconds: float
     joules: float
@@ -219,8 +219,11 @@ class EngineType(ABC):
         """Return how long kernels take that run alone, in closed form; None for types that run no kernels."""
         return None
 
-    def least(self, chip: Chip, unit: Unit, name: str, products: Iterable[Gemm], prices: PriceList) -> Least | None:
-        """Return what products in a format take at least; None where the peak of the engine says as much."""
+    def least(
+        self, chip: Chip, unit: Unit, name: str, products: Sequence[Gemm], prices: PriceList
+    ) -> Sequence[Least] | None:
+        """Return what each product in a format takes at least, one after the other; None where the peak of the engine
+        says as much."""
         return None
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:

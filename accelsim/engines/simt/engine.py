@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from math import ceil
@@ -133,7 +133,9 @@ class Multiprocessors(Clocked):
 
         return hold
 
-    def least(self, chip: Chip, unit: Unit, name: str, products: Iterable[Gemm], prices: PriceList) -> Least | None:
+    def least(
+        self, chip: Chip, unit: Unit, name: str, products: Sequence[Gemm], prices: PriceList
+    ) -> Sequence[Least] | None:
         """Return the time of the fastest kernels; of several streams, which run side by side, nothing."""
         from accelsim.engines.simt.least import least
 

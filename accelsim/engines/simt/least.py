@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,17 +23,19 @@ FILTER = 3
 """Side of a filter from which algorithms with fewer multiplications may take its place."""
 
 
-def least(chip: Chip, unit: Unit, name: str, products: Iterable[Gemm]) -> Least:
-    """Return the least seconds of products in a format, of which several groups may be part of another kernel."""
-    device, every = Device(chip, unit.name), Counter(each for each in products if each.groups == 1)
+def least(chip: Chip, unit: Unit, name: str, products: Sequence[Gemm]) -> list[Least]:
+    """Return the least seconds of each product in a format; 0 of several groups, which may be part of another
+    kernel."""
+    device, found = Device(chip, unit.name), [Least(0.0, 0.0)] * len(products)
     begin = float(min(device.spec.follow, device.spec.launch))
-    seconds = begin * sum(every.values())
     for convolves in (False, True):
-        asked = [each for each in every if (each.conv is not None) == convolves]
+        asked = [at for at, each in enumerate(products) if each.groups == 1 and (each.conv is not None) == convolves]
         if asked:
-            times = np.array([every[each] for each in asked])
-            seconds += float((np.maximum(_computing(device, name, asked), _loading(device, name, asked)) * times).sum())
-    return Least(seconds, 0.0)
+            every = [products[at] for at in asked]
+            seconds = np.maximum(_computing(device, name, every), _loading(device, name, every))
+            for at, each in zip(asked, seconds.tolist(), strict=True):
+                found[at] = Least(begin + each, 0.0)
+    return found
 
 
 def _computing(device: Device, name: str, products: Sequence[Gemm]) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from accelsim.engines.base import (
     REMAPPED,
@@ -104,7 +104,7 @@ class Systolic(EngineType):
 
         return lower_shared(lowering, gemm)
 
-    def least(self, chip: Chip, unit: Unit, name: str, products: Iterable[Gemm], prices: PriceList) -> Least:
+    def least(self, chip: Chip, unit: Unit, name: str, products: Sequence[Gemm], prices: PriceList) -> Sequence[Least]:
         """Return the closed forms of whole products, which tiles only add to."""
         from accelsim.engines.systolic.least import least
 

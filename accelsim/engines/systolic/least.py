@@ -5,8 +5,7 @@ Tiles only add to the folds, accesses and rows of a product: sums of rounded-up 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from fractions import Fraction
 
 from accelsim.engines.base import Least, PriceList
@@ -23,13 +22,12 @@ from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Gemm
 
 
-def least(chip: Chip, unit: Unit, name: str, products: Iterable[Gemm], prices: PriceList) -> Least:
-    """Return what the arrays of a chip take for products in a format at least."""
+def least(chip: Chip, unit: Unit, name: str, products: Sequence[Gemm], prices: PriceList) -> list[Least]:
+    """Return what the arrays of a chip take for each product in a format at least."""
     roles, spec = Roles(chip), unit.spec
     clock = float(spec.clock or chip.clock) * spec.count
-    every = [(_least(roles, spec, name, gemm, prices), times) for gemm, times in Counter(products).items()]
-    edges, joules = (sum(each[figure] * times for each, times in every) for figure in range(2))
-    return Least(float(edges) / clock, float(joules))
+    every = (_least(roles, spec, name, gemm, prices) for gemm in products)
+    return [Least(float(edges) / clock, joules) for edges, joules in every]
 
 
 def _least(roles: Roles, spec: MatrixUnit, name: str, gemm: Gemm, prices: PriceList) -> tuple[Fraction, float]:

@@ -24,7 +24,7 @@ from accelsim.cluster.step.work import stash_B
 from accelsim.compiler.numbers.formats import is_integer
 from accelsim.engines.base import Least
 from accelsim.engines.registry import ENGINES
-from accelsim.explore.choose.candidates import STATE_B, Candidate, forget, peak, spec_of
+from accelsim.explore.choose.candidates import BATCHES, STATE_B, Candidate, forget, peak, spec_of
 from accelsim.explore.choose.question import GENERATION, RUN, Question
 from accelsim.explore.choose.work import Pass, passes_of, products_of, sizes_of, work_of
 from accelsim.formats import table
@@ -33,6 +33,8 @@ from accelsim.program.roles import Roles, multiplier
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import node_work
+from accelsim.workload.ops.base import Gemm
+from accelsim.workload.sources.load import generation_of
 
 
 class Bound(NamedTuple):
@@ -73,7 +75,7 @@ RULES = {
 def forget_all() -> None:
     """Forget models, chips and clusters, whose files may change between questions."""
     forget()
-    for each in (work_of, products_of, _mac_J, _prices):
+    for each in (work_of, products_of, _mac_J, _prices, _by_product, passes_of):
         each.cache_clear()
     _DEMANDS.clear()
 
@@ -96,7 +98,7 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
         if (sizes := sizes_of(question.model)) is not None:
             seconds, joules = map(max, (seconds, joules), _trained(sizes, candidate))
         return Bound(_least(question, candidate, seconds, watts, joules), _share(candidate, held), room)
-    passes = [(each.times, _least_of(question, candidate, each)) for each in passes_of(question, candidate, work)]
+    passes = [(each.times, _least_of(question, candidate, each)) for each in passes_of(question.model, candidate.batch)]
     seconds, joules = (sum(times * each[figure] for times, each in passes) for figure in range(2))
     joules = min(joules, most_W * seconds) / candidate.batch
     least = _least(question, candidate, seconds, watts, joules)
@@ -115,19 +117,30 @@ def _least_of(question: Question, candidate: Candidate, done: Pass) -> Least:
     chip, prices, read_B = spec_of(name), _prices(name), done.read * element_B(dtype)
     seconds = max(done.flops / (peak(name, dtype) * count), read_B / (count * bandwidth_Bps(chip)))
     joules = done.flops / 2 * _mac_J(name, dtype, Path(question.model).is_file())
-    served = question.task == GENERATION and chip.kind == "gpu"  # by kernels with times of their own
-    unit = None if served or chip.core_count > 1 else multiplier(chip)
-    if unit is not None and dtype in unit.spec.formats and done.products:
-        engine = ENGINES[unit.type]
-        every = engine.least(chip, unit, dtype, done.products, prices)
-        first = engine.least(chip, unit, dtype, done.products[:1], prices)
-        if every is not None and first is not None:
-            entering = _entering(chip, done.enters * element_B(dtype))
-            behind = entering.seconds + every.seconds - first.seconds  # later products follow all of the first one
-            seconds = max(seconds, max(every.seconds, behind) / count)
-            joules = max(joules, every.joules) + entering.joules
+    known = _by_product(question.model, name, dtype, candidate.batch if question.batch else None)
+    each = [known[product] for product in done.products if product in known]
+    if each:
+        entering = _entering(chip, done.enters * element_B(dtype))
+        every = sum(own.seconds for own in each)
+        behind = entering.seconds + every - each[0].seconds  # later products follow all of the first one
+        seconds = max(seconds, max(every, behind) / count)
+        joules = max(joules, sum(own.joules for own in each)) + entering.joules
     byte_J = min((prices[each, READ] for each in _near(chip)), default=0.0)
     return Least(seconds, joules + read_B * byte_J)
+
+
+@cache
+def _by_product(model: str, name: str, dtype: str, batch: int | None) -> Mapping[Gemm, Least]:
+    """Return what each product of a model takes at least on a chip, of one batch or of all."""
+    chip = spec_of(name)
+    served = generation_of(model) is not None and chip.kind == "gpu"  # by kernels with times of their own
+    unit = None if served or chip.core_count > 1 else multiplier(chip)
+    if unit is None or dtype not in unit.spec.formats:
+        return {}
+    passes = [each for size in ([batch] if batch else BATCHES) for each in passes_of(model, size)]
+    products = list(dict.fromkeys(product for each in passes for product in each.products))
+    found = ENGINES[unit.type].least(chip, unit, dtype, products, _prices(name)) if products else None
+    return dict(zip(products, found, strict=True)) if found is not None else {}
 
 
 def _entering(chip: Chip, size_B: float) -> Least:

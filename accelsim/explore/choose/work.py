@@ -9,8 +9,6 @@ from math import prod
 from typing import NamedTuple
 
 from accelsim.cluster.step.transformer import Transformer, transformer_of
-from accelsim.explore.choose.candidates import Candidate
-from accelsim.explore.choose.question import GENERATION, Question
 from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import gemm_view, node_work
 from accelsim.workload.ops.base import Gemm
@@ -97,12 +95,13 @@ def _layer_products(sizes: Transformer, rows: int) -> Sequence[Gemm]:
     return [Gemm(1, rows, n, k, "", "") for n, k in shapes] * sizes.layers
 
 
-def passes_of(question: Question, candidate: Candidate, work: Work) -> list[Pass]:
+@cache
+def passes_of(model: str, batch: int) -> Sequence[Pass]:
     """Return the passes of a run or a generation."""
-    batch = candidate.batch
-    if question.task != GENERATION:
-        return [Pass(1, work.flops * batch, products_of(question.model, batch), work.read, work.sample * batch)]
-    sizes = sizes_of(question.model)
+    work = work_of(model, False)
+    if generation_of(model) is None:
+        return [Pass(1, work.flops * batch, products_of(model, batch), work.read, work.sample * batch)]
+    sizes = sizes_of(model)
     assert sizes is not None  # it generates
     kept = work.cached * (work.prompt + (work.new - 2) / 2) * batch  # of a middle token: it grows evenly
     return [
