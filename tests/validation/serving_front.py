@@ -47,7 +47,7 @@ BUDGET, MOST = 8192, 1024
 """Defaults of vLLM's server on these chips."""
 JITTER = 0.2 / 12**0.5 / 0.9
 """Coefficient of variation of lengths."""
-STEPS, SEQUENCES = (0.6e-3, 0.9e-3, 1.2e-3, 1.5e-3), (4e-5, 6e-5, 8e-5, 10e-5)
+STEPS, SEQUENCES = (0.0, 0.3e-3, 0.6e-3, 0.9e-3), (0.0, 2e-5, 4e-5, 6e-5)
 """Seconds that the fit tries."""
 
 

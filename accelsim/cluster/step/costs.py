@@ -20,6 +20,7 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError
+from accelsim.formats.table import ALIASES
 from accelsim.kernels.whole import KernelSeconds
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
@@ -114,6 +115,11 @@ class Setting:
     quantiser: str = ""
     kv_dtype: str = ""
     stack: str = ""
+
+    def __post_init__(self) -> None:
+        """Call formats by their own names: fp8 is fp8_e4m3fn."""
+        for name in ("dtype", "kv_dtype"):
+            object.__setattr__(self, name, ALIASES.get(getattr(self, name), getattr(self, name)))
 
 
 PLAIN_ATTENTION, FLASH_ATTENTION, FIRST_ATTENTION = "plain", "flash", "memory-efficient"
