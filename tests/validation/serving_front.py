@@ -127,14 +127,6 @@ def predicted(row: Row, front: Front, end: int = 0) -> tuple[float, float]:
     return float(ttft_s(service).mean()), float(tpot_s(service).mean())
 
 
-def held(found: Sequence[Row], front: Front) -> Array:
-    """Return the shares of rows whose times to the first token and per token are in the interval (90 %)."""
-    ends = np.array([[predicted(row, front, end) for row in found] for end in (-1, 1)])
-    measured = np.array([(row.ttft_s, row.tpot_s) for row in found])
-    inside: Array = (ends[0] <= measured) & (measured <= ends[1])
-    return np.array(inside.mean(axis=0))
-
-
 def errors(found: Sequence[Row], front: Front) -> Floats:
     """Return relative errors of the times to the first token and per token, a line for each row."""
     return np.array([_error(row, predicted(row, front)) for row in found])
@@ -173,27 +165,34 @@ def _line(tokens: Floats, measured: Floats, predicted: Floats) -> tuple[float, f
     return float(solved[0]), float(solved[1])
 
 
+def _held(row: Row, front: Front) -> Array:
+    """Return whether the interval (90 %) holds the times to the first token and per token."""
+    low, high = (np.array(predicted(row, front, end)) for end in (-1, 1))
+    measured = np.array((row.ttft_s, row.tpot_s))
+    return np.array((low <= measured) & (measured <= high))
+
+
+def _told(name: str, plain: Array, fronted: Array, held: Array) -> Iterator[str]:
+    for told, off in (("without a front", plain), ("with it", fronted)):
+        middle, most, signed = np.median(abs(off), 0), np.quantile(abs(off), 0.9, 0), np.median(off, 0)
+        yield (
+            f"{name}, {len(off)} rows, {told}: first token {middle[0]:.1%} (90th percentile {most[0]:.1%}, median "
+            f"{signed[0]:+.1%}), per token {middle[1]:.1%} ({most[1]:.1%}, {signed[1]:+.1%})"
+        )
+    first, each = held.mean(axis=0)
+    yield f"{name}: the interval holds {first:.0%} of the times to the first token, {each:.0%} of those per token"
+
+
 def main() -> None:
     """Fit, and print what comes of it."""
     found = rows()
     front = fitted([row for row in found if row.fit])
-    print(front)
-    tests = [row for row in found if not row.fit]
-    sets = {"fit": [row for row in found if row.fit], "test": tests}
-    sets |= {f"test, {MODELS[row.model]} on {row.gpu}": [] for row in tests}
-    for row in tests:
-        sets[f"test, {MODELS[row.model]} on {row.gpu}"].append(row)
-    for name, part in sets.items():
-        for told, used in (("without a front", Front()), ("with it", front)):
-            off = errors(part, used)
-            middle, most, signed = np.median(abs(off), 0), np.quantile(abs(off), 0.9, 0), np.median(off, 0)
-            print(
-                f"{name}, {len(part)} rows, {told}: first token {middle[0]:.1%} (90th percentile {most[0]:.1%}, "
-                f"median {signed[0]:+.1%}), per token {middle[1]:.1%} ({most[1]:.1%}, {signed[1]:+.1%})",
-                flush=True,
-            )
-        first, each = held(part, front)
-        print(f"{name}: the interval holds {first:.0%} of the times to the first token, {each:.0%} of those per token")  # fmt: skip
+    print(front, flush=True)
+    kinds = ["fit" if row.fit else f"test, {MODELS[row.model]} on {row.gpu}" for row in found]
+    columns = errors(found, Front()), errors(found, front), np.array([_held(row, front) for row in found])
+    for name in ("fit", "test", *sorted(set(kinds) - {"fit"})):
+        picked = [kind.startswith(name) for kind in kinds]
+        print(*_told(name, *(column[picked] for column in columns)), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
