@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import inf, log
 from typing import cast
 
+from accelsim import usercache
 from accelsim.explore.choose.bounds import RULES, Bound, bound_of, forget_all, least_of
 from accelsim.explore.choose.candidates import Candidate, enumerate_all, spec_of
 from accelsim.explore.choose.checks import checked
@@ -17,6 +18,7 @@ from accelsim.explore.sweep.point import DONE, Outcome, quick_key
 from accelsim.explore.sweep.store import Store
 from accelsim.explore.sweep.work import Workers
 
+_BOUNDS = usercache.Table("bounds", 8192)
 TIMES = ("latency_s", "ttft_s", "tpot_s")
 USUAL = 0.35
 """Share of its peak that a chip usually reaches; it decides what is tried first, not what is dropped."""
@@ -110,8 +112,19 @@ def search(
 
 
 def _entry(question: Question, candidate: Candidate) -> Entry:
-    bound = bound_of(question, candidate)
+    bound = _bound(question, candidate)
     return Entry(candidate, bound, dict(bound.least))
+
+
+def _bound(question: Question, candidate: Candidate) -> Bound:
+    """Return the bound of a candidate, from the user's cache if it is there."""
+    key = f"{question.task} {question.tokens} {candidate.text} {quick_key(candidate.point)}"
+    kept = _BOUNDS.get(key)
+    if isinstance(kept, list):
+        return Bound(*kept)
+    found = bound_of(question, candidate)
+    _BOUNDS.put(key, list(found))
+    return found
 
 
 def _drop_inaccurate(question: Question, entries: Sequence[Entry]) -> None:
