@@ -40,7 +40,7 @@ ROUTED = [row.name for row in list_models() if "experts" in row.parameters]
 
 @pytest.mark.parametrize("name", ROUTED)
 def test_a_choice_of_experts_has_no_gradient(name: str) -> None:
-    graph = load_model(f"{name}?layers=1")
+    graph = load_model(f"{name}?layers=4")  # the first three of DeepSeek-V3 have none
     with pytest.raises(ModelError, match="choice of experts"):
         backward(graph, "logits", ["embedding.weight"], seed="logits")
 
