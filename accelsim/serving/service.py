@@ -38,6 +38,53 @@ class Second(NamedTuple):
     move: Callable[[int, int, int], tuple[float, float]]
 
 
+class _Pools:
+    """Replicas of a service, those of ``second`` behind the others, and the way between them; ``ended`` is told of each
+    request that has all its tokens."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        first: tuple[Many[Scheduler], Cost, Router],
+        second: Second | None,
+        ended: Callable[[Sequence], None],
+    ) -> None:
+        schedulers, cost, self._router = first
+        self._env, self._second, self._ended = env, second, ended
+        self._first = [Replica(env, each, cost, self._computed) for each in schedulers]
+        self._later = [Replica(env, each, second.cost, ended) for each in second.schedulers] if second else []
+        for each in schedulers if second else ():
+            each.prompts_only = True
+        self._places, self._sent_s = dict[Sequence, int](), [0.0] * len(schedulers)
+        self.moved_s = self.moved_J = 0.0
+
+    @property
+    def steps(self) -> tuple[Steps, ...]:
+        """Steps of each replica."""
+        return tuple(replica.steps for replica in (*self._first, *self._later))
+
+    def take(self, sequence: Sequence) -> None:
+        """Give a request to a replica."""
+        chosen = self._router(self._first, sequence)
+        if self._second is not None:
+            self._places[sequence] = self._first.index(chosen)
+        chosen.take(sequence)
+
+    def _computed(self, sequence: Sequence) -> None:
+        if self._second is not None and sequence.left:
+            self._env.process(self._go_on(self._second, sequence))
+        else:
+            self._ended(sequence)
+
+    def _go_on(self, second: Second, sequence: Sequence) -> Generator[simpy.Event, None, None]:
+        source, target = self._places.pop(sequence), second.router(self._later, sequence)
+        seconds, joules = second.move(source, self._later.index(target), sequence.computed)
+        self.moved_s, self.moved_J = self.moved_s + seconds, self.moved_J + joules
+        self._sent_s[source] = max(self._sent_s[source], self._env.now) + seconds
+        yield self._env.timeout(self._sent_s[source] - self._env.now)
+        target.take(sequence)
+
+
 def simulate(
     requests: Many[Request],
     schedulers: Many[Scheduler],
@@ -54,22 +101,15 @@ def simulate(
     the one before, whatever their arrivals say; 0: an open loop, requests come at their arrivals. ``second``: replicas
     for all tokens but the first. ``way_s``: what lies between a user and the queue (None: nothing).
     """
-    env, sequences = simpy.Environment(), list[Sequence]()
-    left = iter(requests)
+    env, sequences, left = simpy.Environment(), list[Sequence](), iter(requests)
 
     def send(request: Request) -> None:
         sequence = Sequence(len(sequences), request)
         sequences.append(sequence)
         if way_s is None:
-            hand(sequence)
+            pools.take(sequence)
         else:
-            env.timeout(way_s(request)).callbacks.append(lambda _: hand(sequence))
-
-    def hand(sequence: Sequence) -> None:
-        chosen = router(replicas, sequence)
-        if second is not None:
-            places[sequence] = replicas.index(chosen)
-        chosen.take(sequence)
+            env.timeout(way_s(request)).callbacks.append(lambda _: pools.take(sequence))
 
     def client() -> Generator[simpy.Event, None, None]:
         if think_s:
@@ -78,37 +118,19 @@ def simulate(
             send(request._replace(arrival_s=env.now))
 
     def ended(sequence: Sequence) -> None:
-        if second is not None and sequence.left:
-            env.process(go_on(second, sequence))
-        elif clients:
+        if clients:
             env.process(client())
-
-    def go_on(second: Second, sequence: Sequence) -> Generator[simpy.Event, None, None]:
-        source, target = places.pop(sequence), second.router(later, sequence)
-        seconds, joules = second.move(source, later.index(target), sequence.computed)
-        moved[0], moved[1] = moved[0] + seconds, moved[1] + joules
-        sent_s[source] = max(sent_s[source], env.now) + seconds
-        yield env.timeout(sent_s[source] - env.now)
-        target.take(sequence)
 
     def arrivals() -> Generator[simpy.Event, None, None]:
         for request in left:
             yield env.timeout(max(0.0, request.arrival_s - env.now))
             send(request)
 
-    replicas, later = [Replica(env, each, cost, ended) for each in schedulers], list[Replica]()
-    places, sent_s, moved = dict[Sequence, int](), [0.0] * len(schedulers), [0.0, 0.0]
-    if second is not None:
-        later = [Replica(env, each, second.cost, ended) for each in second.schedulers]
-        for each in schedulers:
-            each.prompts_only = True
-    if clients:
-        for _ in range(clients):
-            env.process(client())
-    else:
-        env.process(arrivals())
+    pools = _Pools(env, (schedulers, cost, router), second, ended)
+    for process in [client] * clients or [arrivals]:
+        env.process(process())
     env.run()
-    return Service(tuple(sequences), tuple(replica.steps for replica in (*replicas, *later)), *moved)
+    return Service(tuple(sequences), pools.steps, pools.moved_s, pools.moved_J)
 
 
 def round_robin() -> Router:
