@@ -31,7 +31,7 @@ from accelsim.serving.service import ROUTERS, Second, Service, simulate
 from accelsim.serving.speculate import Speculating, Speculation, read_speculation
 from accelsim.serving.split import Split, move_of, read_split
 from accelsim.serving.tables import Values
-from accelsim.serving.times import StepTimes
+from accelsim.serving.times import StepTimes, key_of
 from accelsim.serving.traces import read_trace
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.site import Front
@@ -121,7 +121,7 @@ def served(question: Question) -> Served:
     fleet = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
     pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
     parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
-    groups = [_group(model, part, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
+    groups = [_group(model, part, spec, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
     for group in groups:
         _check(requests, group.blocks * policy.kind.PAGE, model, question)
     devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
@@ -155,18 +155,20 @@ def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
 
 
 def _group(
-    model: Transformer, fleet: Fleet, policy: Policy, memory: float, count: int, plan: Plan, drafted: Drafted | None
-) -> Group:
+    model: Transformer, fleet: Fleet, spec: ClusterSpec, policy: Policy, memory: float, count: int, plan: Plan,
+    drafted: Drafted | None,
+) -> Group:  # fmt: skip
     """Return replicas of a plan. Raises UsageError and OutOfMemory."""
     devices, models = Devices(fleet, fleet.setting), [model]
+    key = key_of(spec, devices)
     if drafted and drafted[1]:
         models.append(drafted[1])
     UsageError.raise_for(problem for each in models for problem in problems(each, fleet, plan, Asked(1, 1, 1)))
     layouts = [Layout(each, plan, 1) for each in models]
     blocks, block_B = blocks_of(devices, layouts[0], policy.largest, memory, policy.kind.PAGE, layouts[1:])
-    times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B))
+    times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B), key=key)
     if drafted:
-        own = StepTimes(models[-1], devices, plan)
+        own = StepTimes(models[-1], devices, plan, key=key)
         times = replace(times, width=drafted[0].tokens + 1, draft=own, share=drafted[0].cost, follows=len(models) > 1)
     return Group(count, times, blocks, block_B, count * plan.tp * sum(static_power_W(fleet.chips[0]).values()))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CLOSE = 0.005
 """A cell is not divided further when its middle is so near to what its corners say (a share of the whole)."""
@@ -21,6 +22,10 @@ class Asked(NamedTuple):
 
     values: Values
     wholes: Values
+
+
+Kept = dict[str, Any]
+"""Simulated values by the text of their place, as JSON of ``Asked``."""
 
 
 @dataclass
@@ -40,18 +45,18 @@ class Table:
 
     ``ask`` simulates a place. Cells begin between powers of two, and are halved, where somebody asks, until what they
     say of their middles is ``CLOSE``. So what is never asked costs nothing, and no answer depends on what was asked
-    before.
+    before. ``kept``: places that others have simulated; those of this table are added.
     """
 
-    def __init__(self, ask: Callable[[Place], Asked]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[Place], Asked], kept: Kept | None = None) -> None:
+        self._ask, self._kept = ask, {} if kept is None else kept
         self._known: dict[Place, Asked] = {}
         self._cells: dict[Place, Cell] = {}
         self._memory: dict[Place, Values] = {}
 
     @property
     def simulated(self) -> int:
-        """Places that were simulated."""
+        """Places whose simulated values were asked for."""
         return len(self._known)
 
     @property
@@ -112,8 +117,16 @@ class Table:
 
     def _value(self, place: Place) -> Asked:
         if place not in self._known:
-            self._known[place] = self._ask(place)
+            self._known[place] = self._again(place) or self._ask(place)
+            self._kept[" ".join(map(str, place))] = self._known[place]
         return self._known[place]
+
+    def _again(self, place: Place) -> Asked | None:
+        """Return what was simulated before; None where there is nothing, or nothing of use."""
+        with suppress(KeyError, TypeError, ValueError):
+            values, wholes = (tuple(map(float, each)) for each in self._kept[" ".join(map(str, place))])
+            return Asked(values, wholes)
+        return None
 
     def _between(self, low: Place, high: Place, place: Place) -> Values:
         axes = [_ends(*each) for each in zip(low, high, place, strict=True)]

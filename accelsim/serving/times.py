@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from accelsim import usercache
 from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.pieces import (
@@ -28,12 +29,25 @@ from accelsim.cluster.serving.pieces import (
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.serving.schedulers.base import Batch
-from accelsim.serving.tables import Asked, Table, Values
+from accelsim.serving.tables import Asked, Kept, Place, Table, Values
+from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.chips import load_site
 from accelsim.time import FS
 from accelsim.workload.zoo.style import Layer
 
 TILE = 64
 """Rows of the tiles in which products are computed, or a part of them, on most chips."""
+KNOWN = usercache.Table("steps", 512)
+"""Simulated values of tables, for later processes too."""
+
+
+def key_of(spec: ClusterSpec, devices: Devices) -> str:
+    """Return a hash of all that times of steps are simulated from, but for model and plan; '' where nothing is kept."""
+    files, setting = usercache.key_of(where.names("power").values()), devices.setting
+    site = load_site(setting.site) if setting.site else None
+    chips = dict.fromkeys(map(repr, devices.fleet.chips))
+    return usercache.digest([files, *chips, *map(repr, (spec, setting, site))]) if files else ""
 
 
 @dataclass
@@ -41,6 +55,7 @@ class StepTimes:
     """Times and joules of steps of one replica: ``plan.tp`` devices of a fleet. ``swap``: of a block that goes to the
     host's memory, or comes back; None where there is none. ``width``: tokens that a sequence that decodes computes;
     ``draft``: what proposes all but one of them, ``share`` of the time of its steps, and of prompts too if ``follows``.
+    ``key``: hash of the devices, under which what was simulated is kept; '' for nothing.
     """
 
     model: Transformer
@@ -51,6 +66,7 @@ class StepTimes:
     draft: StepTimes | None = None
     share: float = 1.0
     follows: bool = False
+    key: str = ""
 
     def scaled(self, factor: float, batch: Batch) -> Values:
         """Return time and energy of a step that takes ``factor`` times as long; a board draws no more than it may."""
@@ -109,26 +125,40 @@ class StepTimes:
     @cached_property
     def _rows(self) -> Table:
         """Products with one row more than a number of tiles less one, and with rows for all of them."""
-        return Table(lambda place: _whole(self._products((place[0] - 1) * TILE + 1) + self._products(place[0] * TILE)))
+        return self._table(
+            "products",
+            lambda place: _whole(self._products((place[0] - 1) * TILE + 1) + self._products(place[0] * TILE)),
+        )
 
     @cached_property
     def _prefill(self) -> Table:
         """Attention's part for a piece of a prompt, by its tokens and those before it."""
-        return Table(lambda place: self._attended(1, *place))
+        return self._table("prompts", lambda place: self._attended(1, *place))
 
     @cached_property
     def _decode(self) -> Table:
         """Attention's part for sequences that decode, by their number and mean tokens before."""
-        return Table(lambda place: self._attended(place[0], self.width, place[1]))
+        return self._table(f"decoding {self.width}", lambda place: self._attended(place[0], self.width, place[1]))
 
     @cached_property
     def _heads(self) -> dict[bool, Table]:
         """The logits, by sequences that get a token; True: behind prompts, of which only the last rows count."""
 
         def table(seq: int) -> Table:
-            return Table(lambda place: _whole(self._one(head, Call(self.model, place[0], seq, 0, self.plan.tp))))
+            make = partial(Call, self.model, seq=seq, past=0, tp=self.plan.tp)
+            return self._table(f"logits {seq}", lambda place: _whole(self._one(head, make(place[0]))))
 
         return {False: table(1), True: table(2)}
+
+    def _table(self, name: str, ask: Callable[[Place], Asked]) -> Table:
+        """Return a table, with what it simulated before."""
+        if not self.key:
+            return Table(ask)
+        key = usercache.digest([self.key, repr(self.model), str(self.plan), name])
+        known = KNOWN.get(key)
+        kept: Kept = known if isinstance(known, dict) else {}
+        KNOWN.put(key, kept)
+        return Table(ask, kept)
 
     def _products(self, rows: int) -> Values:
         call = Call(self.model, 1, rows, 0, self.plan.tp)

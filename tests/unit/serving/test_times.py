@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.pieces import Devices
 from accelsim.cluster.serving.step import Layout, step
-from accelsim.cluster.step.costs import PLAIN
+from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.serving.asked import blocks_of
 from accelsim.serving.requests import Request, Sequence
 from accelsim.serving.schedulers.base import Batch
-from accelsim.serving.tables import CLOSE, Asked, Place, Table
-from accelsim.serving.times import StepTimes
+from accelsim.serving.tables import CLOSE, Asked, Kept, Place, Table
+from accelsim.serving.times import StepTimes, key_of
 from accelsim.spec.yaml.clusters import load_devices
 
 SMALL = "llama?layers=2,hidden=256,heads=4,kv_heads=4,ffn=512,vocab=1000"
@@ -46,6 +48,31 @@ def test_answers_of_a_table_do_not_depend_on_what_was_asked_before() -> None:
     one, other = Table(ask), Table(ask)
     up = [one.at((n,)) for n in range(1, 200)]
     assert up == [other.at((n,)) for n in range(199, 0, -1)][::-1]
+
+
+def test_what_was_simulated_is_not_simulated_again() -> None:
+    def ask(place: Place) -> Asked:
+        values = (1.0 + place[0] ** 0.5, 2.0)
+        return Asked(values, values)
+
+    def refuse(place: Place) -> Asked:
+        raise AssertionError(place)
+
+    kept: Kept = {}
+    first = Table(ask, kept)
+    answers = [first.at((n,)) for n in range(1, 100)]
+    again = Table(refuse, json.loads(json.dumps(kept)))
+    assert [again.at((n,)) for n in range(1, 100)] == answers and again.simulated == first.simulated
+    damaged: Kept = {place: (None, [[1.0]], "x")[at % 3] for at, place in enumerate(kept)}
+    assert [Table(ask, damaged).at((n,)) for n in range(1, 100)] == answers
+
+
+def test_steps_are_kept_by_devices_and_settings() -> None:
+    keys = []
+    for on, setting in (("t4", PLAIN), ("t4", Setting(dtype="fp32")), ("8x-t4-pcie", PLAIN), ("l4", PLAIN)):
+        spec = load_devices(on)
+        keys.append(key_of(spec, Devices(fleet_of(spec, setting), setting)))
+    assert len(set(keys)) == 4 and all(keys)
 
 
 @pytest.fixture(scope="module", name="times")
