@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
 
 from accelsim.cli import serve_capacity, serve_items
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, Number, option, progress, set_option
+from accelsim.cli.common import FILE, OUT, Number, flag, option, progress, set_option
 from accelsim.errors import Gather
+from accelsim.files import Make
 from accelsim.report.answer import Answer
 
 
@@ -17,7 +22,7 @@ from accelsim.report.answer import Answer
     "accelsim serve llama3-8b --on h100-sxm --load poisson:8/s --lengths lognormal:1024,256",
     "accelsim serve llama2-70b --on 'dgx-h100?devices=4' --plan tp=4 --limit ttft=500ms,tpot=40ms",
     "accelsim serve resnet50 --on t4 --load poisson:400/s --scheduler dynamic:max=32,delay=2ms --before decode-jpeg",
-    outputs="out csv plot json",
+    outputs="csv plot json",
 )
 @click.argument("model")
 @option("--on", "A chip or a cluster: the devices of one replica.", required=True, metavar="NAME")
@@ -48,7 +53,13 @@ from accelsim.report.answer import Answer
 @option("--site", "Serving engine, network and tokenizer around the steps: vllm-server, or a file.", metavar="SITE")
 @serve_items.options
 @set_option(" of the chip or cluster")
-def serve(gather: Gather, model: str, limits: dict[str, float], capacity: str | None, **asked: Any) -> Answer:
+@option("--out", "Directory for figures, pictures and, of language models, a page to explore: each request over time, "
+        "what binds, what would help.", type=OUT)  # fmt: skip
+@flag("--no-advice", "For the page: do not simulate changes of the service and other rates.")
+def serve(
+    gather: Gather, model: str, limits: dict[str, float], capacity: str | None, out: Path | None, no_advice: bool,
+    **asked: Any,
+) -> Answer:  # fmt: skip
     """Simulate a service of MODEL under load: requests arrive, wait, and run in batches.
 
     For language models a scheduler plans each step: which requests compute a token, which prompts join, and who gives
@@ -58,17 +69,27 @@ def serve(gather: Gather, model: str, limits: dict[str, float], capacity: str | 
     from accelsim.cluster.step.costs import Setting
     from accelsim.cluster.step.transformer import transformer_of
     from accelsim.report.service import answer
+    from accelsim.report.service_page import check_target, page_files
     from accelsim.serving.asked import Question, served
 
-    with progress(1) as stage:
+    with progress(1 + 2 * (out is not None and not no_advice)) as stage:
         stage("simulate", 0.0)
+        gather.check(out, check_target)
         serve_items.refuse(gather, generates := transformer_of(model) is not None, model)
         if not generates:
-            return serve_items.answer(gather, model, limits, capacity, asked)
+            return written(serve_items.answer(gather, model, limits, capacity, asked), out)
         for name in serve_items.OPTIONS:
             del asked[name]
         setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack", "site")})
         question = Question(model, setting=setting, **asked | {"scheduler": asked["scheduler"] or "vllm"})
         if capacity:
-            return serve_capacity.of_tokens(gather, question, limits, capacity)
-        return answer(gather.read(lambda: served(question)), limits)
+            return written(serve_capacity.of_tokens(gather, question, limits, capacity), out)
+        made = answer(found := gather.read(lambda: served(question)), limits)
+        if out is None:
+            return made
+        return written(made, out, page_files(found, made, limits, not no_advice, stage))
+
+
+def written(answer: Answer, out: Path | None, more: Mapping[str, Make] = MappingProxyType({})) -> Answer:
+    """Return an answer that is written to the directory of --out, with ``more`` files."""
+    return replace(answer, other_files={out: {**answer.files(), **more}}) if out else answer

@@ -188,13 +188,17 @@ class Answer:
 
     def write(self, folder: Path) -> list[Path]:
         """Write the files of --out into a folder, all or none of them."""
+        return files.write_folder(folder, self.files())
+
+    def files(self) -> dict[str, files.Make]:
+        """Return what makes each file of --out."""
         made: dict[str, files.Make] = {}
         for name in self.saved:
             made[name] = files.text(self.json() + "\n") if name.endswith(".json") else files.records(self.table())
         for name, draw in self.pictures.items():
             if (drawn := draw()) is not None:
                 made |= {name + suffix: drawn.file(suffix) for suffix in (".png", ".svg")}
-        return files.write_folder(folder, made)
+        return made
 
     def picture(self, name: str = "") -> Picture:
         """Return the picture ``name``; by default the first that there is something to draw for, that of --plot.

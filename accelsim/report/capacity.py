@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from math import inf
 
 from accelsim.report.answer import Answer, Field, Table, block, in_unit, notes
-from accelsim.report.picture import Axis, Panel, Picture, line, rule
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line, rule
 from accelsim.report.style import BLUE, GREY, ORANGE, VERMILLION
 from accelsim.report.text import Facts, percent, si
 from accelsim.serving.capacity import Capacity, Probe
+from accelsim.serving.measures import MEASURES
 from accelsim.version import tool_version
 
 NEAR = 1.04
@@ -89,16 +91,30 @@ def sentences(found: Capacity, limits: Mapping[str, float], slow: Capacity | Non
 
 
 def _picture(found: Capacity, limits: Mapping[str, float], title: str) -> Picture:
-    """Draw median and 99th percentile of each limited latency by rate, where the service has a steady state."""
+    panels = latencies(found, limits, "capacity")
+    return Picture(3.8 * len(panels), panels, title, legend=4, share="x")
+
+
+def latencies(found: Capacity, limits: Mapping[str, float], knee: str) -> list[Panel]:
+    """Draw median and 99th percentile of each latency by rate, where the service has a steady state. ``limits``: s, by
+    name, inf for none; ``knee``: what the capacity is called."""
     panels, steady = [], [each for each in found.probes if each.steady]
     rates = [each.rate for each in steady]
     for name, limit in limits.items():
         marks = [
             line(rates, [each.p99_s[name] for each in steady], "p99", ORANGE, marker="o", markersize=3),
             line(rates, [each.p50_s[name] for each in steady], "p50", BLUE, marker="o", markersize=3),
-            rule(y=limit, label="limit", color=VERMILLION),
+            *([rule(y=limit, label="limit", color=VERMILLION)] if limit < inf else []),
         ]
-        if found.below is not None:
-            marks.append(rule(x=found.below.rate, label="capacity", color=GREY))
-        panels.append(Panel("", marks, Axis("requests per s", text=in_unit()), Axis(name, "s", "log"), grid="both"))
-    return Picture(3.8 * len(panels), panels, title, legend=4, share="x")
+        panels.append(
+            Panel("", [*marks, *knees(found, knee)], RATES, Axis(MEASURES[name].text, "s", "log"), grid="both")
+        )
+    return panels
+
+
+RATES = Axis("requests per s", text=in_unit())
+
+
+def knees(found: Capacity, label: str) -> list[Mark]:
+    """Return the line at the capacity, if there is one."""
+    return [] if found.below is None else [rule(x=found.below.rate, label=label, color=GREY)]

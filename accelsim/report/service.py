@@ -8,20 +8,24 @@ from functools import partial
 import numpy as np
 
 from accelsim.errors import count_of
+from accelsim.report import service_cost
 from accelsim.report.answer import Answer, Field, Table, block, notes
 from accelsim.report.picture import Axis, Panel, Picture, area, line, rule
-from accelsim.report.style import BLUE, ORANGE, VERMILLION
+from accelsim.report.style import BLUE, GREEN, ORANGE, VERMILLION
 from accelsim.report.text import Facts, ends_text, percent, si
 from accelsim.serving.asked import Served
 from accelsim.serving.capacity import GROWS
+from accelsim.serving.history import span_s, watts
 from accelsim.serving.measures import MEASURES, SHARES, Figure, grown_per_s, latencies, tpot_s, ttft_s, within
 from accelsim.serving.service import Service
 from accelsim.version import tool_version
 
 COLUMNS = ("mean", *SHARES)
 """Figures of a latency."""
-PLACES = 800
-"""Points of a line over time."""
+PLACES, PARTS = 800, 240
+"""Points of a line over time; parts of the time by which power is drawn."""
+WIDE = 1.1
+"""Room behind a limit on a logarithmic axis."""
 
 
 def answer(found: Served, limits: Mapping[str, float]) -> Answer:
@@ -35,10 +39,10 @@ def answer(found: Served, limits: Mapping[str, float]) -> Answer:
         "",
         latency_table(rows, "steps"),
         "",
-        block("service", _summary(found, figures)),
-        *notes(_notes(found)),
+        block("service", summary(found, figures)),
+        *notes(remarks(found)),
     ]
-    pictures = {"service": partial(_over_time, found), "latencies": partial(_distributions, found, limits)}
+    pictures = {"service": partial(over_time, found), "latencies": partial(distributions, found, limits)}
     return Answer(
         figures | {"latencies": rows, "sentences": told}, shown, rows, pictures, ("service.json", "latencies.csv")
     )
@@ -82,7 +86,7 @@ def _cell(key: str, row: Facts) -> str:
 def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     """Return the facts for JSON; the unit is the end of each key."""
     question, service = found.question, found.service
-    span, out = _span_s(service), sum(each.request.output for each in service.sequences)
+    span, out = span_s(service), sum(each.request.output for each in service.sequences)
     joules = (
         sum(sum(steps.joules) for steps in service.steps)
         + sum(each.static_W for each in found.groups) * span
@@ -98,6 +102,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "requests": len(service.sequences), "span_s": span, "requests_per_s": len(service.sequences) / span,
         "prompt_tokens": sum(each.request.prompt for each in service.sequences), "output_tokens": out,
         "output_tokens_per_s": out / span, "energy_J": joules, "energy_per_output_token_J": joules / out,
+        **service_cost.facts(found),
         "busy": sum(sum(steps.seconds) for steps in service.steps) / span / len(service.steps),
         "blocks": found.last.blocks, "block_tokens": found.page, "block_B": found.last.block_B,
         "most_blocks_held": max(max(steps.held, default=0) for steps in found.decoders),
@@ -112,10 +117,6 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "steps_simulated": {name: sum(each.times.tables[name].simulated for each in found.groups) for name in tables},
         "largest_interpolation_error": _error(found),
     }  # fmt: skip
-
-
-def _span_s(service: Service) -> float:
-    return max(steps.end_s[-1] for steps in service.steps if steps.end_s)
 
 
 def _hit_rate(service: Service) -> float | None:
@@ -178,8 +179,9 @@ def _limits_text(limits: Mapping[str, float]) -> str:
     return " and ".join(f"{name} <= {si(limit, 's')}" for name, limit in limits.items())
 
 
-def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
-    rate = [figures["output_tokens"] / _span_s(each) for each in found.ends or ()]
+def summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
+    """Return names and values of the summary."""
+    rate = [figures["output_tokens"] / span_s(each) for each in found.ends or ()]
     ends, tp = (min(rate), max(rate)) if rate else None, found.last.times.plan.tp
     hits = figures["prefix_hit_rate"]
     many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
@@ -190,6 +192,7 @@ def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
         ("scheduler", found.question.scheduler),
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
+        *service_cost.rows(service_cost.chip_of(found), figures),
         ("keys and values", f"{found.last.blocks:,} blocks of {count_of(found.page, 'token')} a replica"),
         *_speculated(figures),
         *([] if hits is None else [("prefix cache", f"{percent(hits)} of the tokens of prompts were there")]),
@@ -220,7 +223,8 @@ def _load(found: Served) -> str:
     return f"{question.load}, {question.lengths} tokens" + (f", prefix {question.prefix}" if question.prefix else "")
 
 
-def _notes(found: Served) -> Iterator[str]:
+def remarks(found: Served) -> Iterator[str]:
+    """Yield what a reader should know beside the figures."""
     error = percent(_error(found))
     yield f"Times between simulated steps are on lines, which are off by {error} in their middles at most."
     if any(layer.sparse for layer in found.model.kinds):
@@ -233,43 +237,43 @@ def _notes(found: Served) -> Iterator[str]:
         yield "No time of network, HTTP or tokenizer is in these figures; --site vllm-server adds what others measured."
 
 
-def _over_time(found: Served) -> Picture:
-    """Requests that run and wait, and blocks held, of the replica with most steps."""
+def over_time(found: Served) -> Picture:
+    """Draw requests that run and wait, and blocks held, of the replica with most steps; and the power of all."""
     steps = max(found.service.steps, key=lambda each: len(each.end_s))
     take = np.unique(np.linspace(0, len(steps.end_s) - 1, PLACES).astype(int))
     time, running = np.array(steps.end_s)[take], np.array(steps.running)[take]
     waiting, held = np.array(steps.waiting)[take], np.array(steps.held)[take] / found.last.blocks * 100
-    seconds = Axis("time", "s")
+    seconds, used = Axis("time", "s"), Axis("% in use", low=0, high=100)
     marks = [
         area(time, np.zeros(len(time)), running, "running", color=BLUE),
         line(time, waiting, "waiting", VERMILLION),
     ]
-    requests = Panel("Requests of a replica", marks, seconds, Axis("requests", low=0))
-    used = Axis("% in use", low=0, high=100)
-    return Picture(
-        4.2,
-        [requests, Panel("Room for keys and values", [line(time, held, "", ORANGE)], seconds, used)],
-        _title(found),
-        share="x",
-        legend=2,
-    )
+    panels = [
+        Panel("Requests of a replica", marks, seconds, Axis("requests", low=0)),
+        Panel("Room for keys and values", [line(time, held, "", ORANGE)], seconds, used),
+        Panel("Power of all devices", [line(*watts(found, PARTS), "", GREEN)], seconds, Axis("power", "W", low=0)),
+    ]
+    return Picture(6.0, panels, title(found), share="x", legend=2)
 
 
-def _title(found: Served) -> str:
+def title(found: Served) -> str:
+    """Return what was asked for in few words."""
     return f"{found.model.name} on {found.question.on}, {_load(found)}"
 
 
-def _distributions(found: Served, limits: Mapping[str, float]) -> Picture:
-    """Share of requests with a latency of at most x."""
+def distributions(found: Served, limits: Mapping[str, float]) -> Picture:
+    """Draw the share of requests with a latency of at most x, and the limits."""
     panels = []
-    for name, color in (("ttft", BLUE), ("tpot", ORANGE)):
+    for name, color in (("ttft", BLUE), ("tpot", ORANGE), ("e2e", GREEN)):
         values = np.sort(MEASURES[name].of(found.service))
         if not len(values):
             continue
         shares = np.arange(1, len(values) + 1) / len(values) * 100
-        marks = [line(values, shares, "", color)]
+        marks, high = [line(values, shares, "", color)], None
         if name in limits:
             marks.append(rule(x=limits[name], label="limit", color=VERMILLION))
+            high = WIDE * max(limits[name], values[-1])
         text = MEASURES[name].text
-        panels.append(Panel(text.capitalize(), marks, Axis(text, "s", "log"), Axis("% of requests", low=0, high=100)))
-    return Picture(4.2, panels, _title(found))
+        x = Axis(text, "s", "log", high=high)
+        panels.append(Panel(text.capitalize(), marks, x, Axis("% of requests", low=0, high=100)))
+    return Picture(2.1 * len(panels), panels, title(found))

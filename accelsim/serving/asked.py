@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import floor
 from pathlib import Path
+from typing import Protocol
 
 from accelsim.account.energy import static_power_W
 from accelsim.account.interval import TOKEN
@@ -81,12 +82,20 @@ class Group:
     static_W: float
 
 
+class Runs(Protocol):
+    """Simulates a service once more: steps take ``factor`` times as long; other requests, replicas, engine."""
+
+    def __call__(
+        self, factor: float, requests: Sequence[Request] = ..., groups: Sequence[Group] = ..., front: Front = ...
+    ) -> Service:
+        """Return the service."""
+
+
 @dataclass(frozen=True)
 class Served:
     """Outcome of a question: the service with step times as predicted; the ``ends``, where all steps take as long as
     at the ends of the interval of a step (None without one); all replicas, or those for prompts and those for tokens;
-    ``page``: tokens of a block; ``run``: simulates the service once more, with steps that take so many times as long
-    and with requests."""
+    ``page``: tokens of a block; ``front``: the engine around the steps."""
 
     question: Question
     model: Transformer
@@ -96,7 +105,8 @@ class Served:
     ends: tuple[Service, Service] | None
     groups: tuple[Group, ...]
     page: int
-    run: Callable[[float, Sequence[Request]], Service]
+    run: Runs
+    front: Front
 
     def at_rate(self, rate: float) -> Service:
         """Return the service at another rate (1/s), with the same requests closer together or farther apart."""
@@ -115,10 +125,11 @@ class Served:
         return self.service.steps[-self.last.count :]
 
 
-def served(question: Question) -> Served:
-    """Simulate a service. Raises UsageError, SpecError and OutOfMemory."""
+def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: fleet, ends: bool = True) -> Served:
+    """Simulate a service; ``change``: of its devices; ``ends``: at the ends of the interval of a step too. Raises
+    UsageError, SpecError and OutOfMemory."""
     load, requests, model, plan, spec, policy, split, drafted, front = _read(question)
-    fleet = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
+    fleet = change(fleet_of(spec, question.setting, serving_library(spec, "", question.setting)))
     pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
     parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
     groups = [_group(model, part, spec, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
@@ -127,8 +138,9 @@ def served(question: Question) -> Served:
     devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
     move = split and move_of(split, fleet, cache_B(devices, Layout(model, Plan(), 1), 1, 0))
 
-    def run(factor: float, requests: Sequence[Request] = requests) -> Service:
-        """The service if all steps take the chips so many times as long."""
+    def run(
+        factor: float, requests: Sequence[Request] = requests, groups: Sequence[Group] = groups, front: Front = front
+    ) -> Service:
         made = [[policy.made(policy.pool(each.blocks, shared)) for _ in range(each.count)] for each in groups]
         for at, each in enumerate(made[-1]):
             if drafted:
@@ -139,9 +151,9 @@ def served(question: Question) -> Served:
         return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, partial(way_s, front))
 
     found = run(1.0)
-    factors = factors_of(found, devices, Layout(model, groups[-1].times.plan, 1))
-    ends = None if factors is None else (run(factors[0]), run(factors[1]))
-    return Served(question, model, devices, load, found, ends, tuple(groups), policy.kind.PAGE, run)
+    factors = factors_of(found, devices, Layout(model, groups[-1].times.plan, 1)) if ends else None
+    slow = None if factors is None else (run(factors[0]), run(factors[1]))
+    return Served(question, model, devices, load, found, slow, tuple(groups), policy.kind.PAGE, run, front)
 
 
 def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:

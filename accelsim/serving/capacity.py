@@ -14,7 +14,7 @@ from accelsim.serving.loads import CLOSED
 CLOSE = 1.01
 """Ratio of the rates just above and just below a capacity."""
 FAR = 2.0**12
-"""Ratio of the first rate and the lowest that is tried."""
+"""Ratio of the first rate to the lowest and the highest that are tried."""
 CURVE = (0.1, 0.25, 0.5, 0.75, 0.9)
 """Rates of the curve, as shares of the capacity, beside those that the search tried."""
 GROWS = 0.05
@@ -64,8 +64,9 @@ class Capacity:
         return next(probe for probe in self.probes if not self.good(probe))
 
 
-def search(at: Service, share: float, first: float, curve: bool = True) -> Capacity:
-    """Find the capacity of a service by bisection, from a first rate on; ``curve``: probe lower rates too."""
+def search(at: Service, share: float, first: float, curve: bool = True, close: float = CLOSE) -> Capacity:
+    """Find the capacity of a service by bisection, from a first rate on; ``curve``: probe lower rates too; ``close``:
+    ratio of the rates just above and just below it. Raises UsageError where any rate is good, as for a few requests."""
     known: dict[float, Probe] = {}
 
     def found() -> Capacity:
@@ -79,12 +80,14 @@ def search(at: Service, share: float, first: float, curve: bool = True) -> Capac
     if good(first):
         while good(high := 2 * high):
             low = high
+            if high > FAR * first:
+                raise UsageError("the limits are kept at any rate", "--requests", "more requests, or tighter limits")
     else:
         while not good(low := low / 2):
             high = low
             if low * FAR < first:
                 return found()
-    while high > CLOSE * low:
+    while high > close * low:
         middle = sqrt(low * high)
         low, high = (middle, high) if good(middle) else (low, middle)
     for part in CURVE if curve else ():

@@ -12,7 +12,7 @@ from accelsim.serving.requests import Sequence
 from accelsim.serving.schedulers.base import Batch, Scheduler
 
 Cost = Callable[[Batch], tuple[float, ...]]
-"""Time (s) and energy (J) of a step."""
+"""Time (s) and energy (J) of a step, and perhaps the share of both that prompts add."""
 
 
 def _floats() -> array[float]:
@@ -27,7 +27,9 @@ def _counts() -> array[int]:
 class Steps:
     """Steps of a replica, in order: when each ends (s), what it takes (s, J), sequences that decode, and, before those
     that end leave, the requests that run and wait and the blocks that are held. ``gaps_s``: times between two tokens,
-    each of ``gaps`` sequences."""
+    each of ``gaps`` sequences. ``prompts``: the share of a step that prompts add. ``entered``: numbers of sequences
+    that compute more than a next token in step ``entered_at``; ``lost``: of those that lost their blocks before step
+    ``lost_at``."""
 
     end_s: array[float] = field(default_factory=_floats)
     seconds: array[float] = field(default_factory=_floats)
@@ -38,9 +40,16 @@ class Steps:
     held: array[int] = field(default_factory=_counts)
     gaps_s: array[float] = field(default_factory=_floats)
     gaps: array[int] = field(default_factory=_counts)
+    prompts: array[float] = field(default_factory=_floats)
+    entered: array[int] = field(default_factory=_counts)
+    entered_at: array[int] = field(default_factory=_counts)
+    lost: array[int] = field(default_factory=_counts)
+    lost_at: array[int] = field(default_factory=_counts)
 
     def add(self, end_s: float, cost: tuple[float, ...], batch: Batch, scheduler: Scheduler) -> None:
         """Keep a step that has been computed, before the scheduler completes it."""
+        self._keep_chunks(batch)
+        self.prompts.append(cost[2] if len(cost) > 2 else float(not batch.decoding))
         self.end_s.append(end_s)
         self.seconds.append(cost[0])
         self.joules.append(cost[1])
@@ -49,6 +58,17 @@ class Steps:
         self.waiting.append(len(scheduler.waiting))
         self.held.append(scheduler.pool.size - scheduler.pool.free)
         self._keep_gaps(end_s, batch, scheduler)
+
+    def _keep_chunks(self, batch: Batch) -> None:
+        """Keep which sequences compute prompts (or what they lost), and which lost their blocks."""
+        step = len(self.end_s)
+        for sequence, tokens in batch.chunks:
+            if sequence.first_s < 0 or tokens > batch.width:
+                self.entered.append(sequence.number)
+                self.entered_at.append(step)
+        for sequence in batch.preempted:
+            self.lost.append(sequence.number)
+            self.lost_at.append(step)
 
     def _keep_gaps(self, end_s: float, batch: Batch, scheduler: Scheduler) -> None:
         """Keep the times since the last tokens of all that get one, but their first."""

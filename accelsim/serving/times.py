@@ -69,9 +69,18 @@ class StepTimes:
     key: str = ""
 
     def scaled(self, factor: float, batch: Batch) -> Values:
-        """Return time and energy of a step that takes ``factor`` times as long; a board draws no more than it may."""
+        """Return time and energy of a step that takes ``factor`` times as long, and the share that prompts add; a board
+        draws no more than it may."""
         seconds, joules = self.cost(batch)
-        return factor * seconds, min(joules, self._most_W * factor * seconds)
+        return factor * seconds, min(joules, self._most_W * factor * seconds), self._prompts(batch, seconds)
+
+    def _prompts(self, batch: Batch, seconds: float) -> float:
+        """Share of a step that its prompts add to the tokens that are decoded in it."""
+        if not (batch.chunks and batch.decoding):
+            return float(not batch.decoding)
+        more_s = self._dense(batch.tokens)[0] - self._dense(batch.decoding * self.width)[0]
+        more_s += sum([self._prefill.at((tokens, each.computed))[0] for each, tokens in batch.chunks])
+        return min(1.0, max(0.0, more_s / seconds))
 
     @cached_property
     def _most_W(self) -> float:

@@ -118,13 +118,13 @@ def _article(number: int, entry: Entry, several: bool) -> str:
     first, *pictures = data["pictures"]
     sentences = "\n".join(f"<p class=lead>{escape(sentence)}</p>" for sentence in data["sentences"])
     array = [ARRAY] if data.get("array") else []
+    drawn, lines = [*map(picture_part, [*pictures, *array])], [layer_part(data["layers"], data.get("table", LAYERS))]
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<div class="halves"><div class="half">\n{sentences}\n</div>\n<div class="half">',
         f"{picture_part(first)}</div></div>",
         *(section_html(each) for each in data["first"]),
-        layer_part(data["layers"], data.get("table", LAYERS)),
-        *map(picture_part, [*pictures, *array]),
+        *(drawn + lines if data.get("lines_last") else lines + drawn),
         *([_titled("Notes of the compiler", _list(data["notes"]))] if data["notes"] else []),
         _files(entry),
         *(section_html(each) for each in data["last"]),

@@ -80,9 +80,10 @@ class _Page(TypedDict):
 
 class Page(_Page, total=False):
     """All that a page shows. ``plots``: names of the pictures beside it; ``none``: what is called the line of nothing;
-    ``array``: an animation (``report.array_frames``)."""
+    ``array``: an animation (``report.array_frames``); ``lines_last``: the table of lines stands below the pictures."""
 
     none: str
+    lines_last: bool
     array: dict[str, object] | None
     table: About
     files: Sequence[tuple[str, str]]

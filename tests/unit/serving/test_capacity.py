@@ -51,6 +51,11 @@ def test_a_limit_that_no_rate_keeps_is_said() -> None:
     assert sentences(found, {"e2e": 1e-3})[0].startswith("No rate is low enough")
 
 
+def test_limits_that_any_rate_keeps_end_the_search() -> None:
+    with pytest.raises(UsageError, match="kept at any rate"):
+        search(lambda rate: Probe(rate, 1.0, True, {}, {}), 0.9, 1.0)
+
+
 def test_items_keep_their_limit_just_below_the_capacity_and_not_above() -> None:
     asked = read(ITEMS)
     found = search(partial(probe, asked, LIMITS), 0.95, asked.bounds.rate)
