@@ -112,12 +112,19 @@ class Mapped(NamedTuple):
 
 
 class Least(NamedTuple):
-    """Least seconds of a product on an engine, however it is mapped, and least joules without static power."""
+    """Least of a product on an engine, however it is mapped: seconds in which it occupies the engine, joules without
+    static power, seconds from its operands until its whole result is there, and multiplications that its algorithm
+    leaves out."""
 
     seconds: float
     joules: float
+    lasting: float = 0.0
+    left_out: float = 0.0
 
 
+Multiplied = Sequence[tuple[Gemm, float]]
+"""Products, each with how many numbers of other results are added to its own; the second operand of a product has a
+name if it is learnt."""
 PriceList = Mapping[tuple[str, str], float]
 """(component, action) -> joules."""
 
@@ -220,7 +227,7 @@ class EngineType(ABC):
         return None
 
     def least(
-        self, chip: Chip, unit: Unit, name: str, products: Sequence[Gemm], prices: PriceList
+        self, chip: Chip, unit: Unit, name: str, products: Multiplied, prices: PriceList
     ) -> Sequence[Least] | None:
         """Return what each product in a format takes at least, one after the other; None where the peak of the engine
         says as much."""

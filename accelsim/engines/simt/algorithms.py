@@ -9,6 +9,7 @@ as a function is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -32,6 +33,7 @@ from accelsim.engines.simt.convolutions import (
 from accelsim.engines.simt.kernels import DIRECT, Kernel, is_of_filters, lanes_clocks, on_lanes
 from accelsim.engines.simt.model import convolution_parts
 from accelsim.engines.simt.panels import Product
+from accelsim.engines.simt.spec import Simt
 from accelsim.program.tiles import DENSE
 from accelsim.workload.ops.base import Gemm
 
@@ -48,7 +50,7 @@ MULTIPLIED = {
 
 def with_algorithm(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
     """Return the kernels of a product with the clocks of the fastest algorithm, transforms included."""
-    if product.sparse == DENSE and _has_others(step, product):
+    if product.sparse == DENSE and has_others(step.unit.spec, product.format, product.gemm):
         return _as_fastest(step, product, kernels)
     if product.sparse == DENSE and _is_thin(product.gemm):
         return _as_direct(step, product, kernels)
@@ -56,20 +58,27 @@ def with_algorithm(step: Lowering, product: Product, kernels: list[Kernel]) -> l
 
 
 def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
-    chip = step.layout.roles.chip
-    device = Device(chip, step.unit.name)
-    found, parts = convolution_parts(device, product.format, _columns(product.gemm))
-    times = [part.times(chip).seconds for part in parts]
-    seconds = algorithm_seconds(device.spec, device.rates, found, times)[:, 0]
-    way, launch = int(np.argmin(seconds)), device.spec.launch
-    if way == 0:
+    device = Device(step.layout.roles.chip, step.unit.name)
+    ((share, name),) = fastest(device, product.format, [product.gemm])
+    if name == IMPLICIT:
         return kernels
-    share = (seconds[way] - (launch + called(device.spec))) / (times[0][0] - launch)
-    name = found.algorithms[way].name
     return [
-        kernel._replace(clocks=ceil(float(share) * kernel.clocks), adds=0, algorithm=name, multiplied=MULTIPLIED[name])
+        kernel._replace(clocks=ceil(share * kernel.clocks), adds=0, algorithm=name, multiplied=MULTIPLIED[name])
         for kernel in kernels
     ]
+
+
+def fastest(device: Device, dtype: str, products: Sequence[Gemm]) -> list[tuple[float, str]]:
+    """Return the algorithm of each convolution that takes the least, and its time as a share of implicit GEMM's."""
+    every = [_columns(gemm) for gemm in products]
+    found, parts = convolution_parts(
+        device, dtype, {name: np.concatenate([each[name] for each in every]) for name in COLUMNS}
+    )
+    times = [part.times(device.roles.chip).seconds for part in parts]
+    seconds, launch = algorithm_seconds(device.spec, device.rates, found, times), device.spec.launch
+    shares = (seconds - (launch + called(device.spec))) / (times[0] - launch)
+    ways = np.argmin(seconds, axis=0)
+    return [(float(shares[way, at]) if way else 1.0, found.algorithms[way].name) for at, way in enumerate(ways)]
 
 
 def _as_direct(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
@@ -98,12 +107,12 @@ def _is_thin(gemm: Gemm) -> bool:
     return gemm.conv is not None and gemm.groups > 1 and max(gemm.conv.channels, gemm.N) < CHANNELS
 
 
-def _has_others(step: Lowering, product: Product) -> bool:
+def has_others(spec: Simt, dtype: str, gemm: Gemm) -> bool:
     """Return whether implicit GEMM is not the only algorithm."""
-    gemm, conv = product.gemm, product.gemm.conv
+    conv = gemm.conv
     if conv is None or gemm.groups > 1 or conv.dilation != ONE or is_of_filters(conv):
         return False
-    if step.unit.spec.formats[product.format].convolution is not None:
+    if spec.formats[dtype].convolution is not None:
         return min(conv.kernel) > min(FILTER)
     return (conv.kernel, conv.stride) == (FILTER, ONE)
 

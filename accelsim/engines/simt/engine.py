@@ -15,6 +15,7 @@ from accelsim.engines.base import (
     Lowering,
     Mapped,
     MappingKind,
+    Multiplied,
     Offer,
     Price,
     PriceList,
@@ -31,7 +32,6 @@ from accelsim.spec.energy import sram_J_per_B
 from accelsim.time import FS, FS_PER_S, Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import is_attention, is_product
-from accelsim.workload.ops.base import Gemm
 
 if TYPE_CHECKING:
     from accelsim.engines.simt.model import Kernels
@@ -134,7 +134,7 @@ class Multiprocessors(Clocked):
         return hold
 
     def least(
-        self, chip: Chip, unit: Unit, name: str, products: Sequence[Gemm], prices: PriceList
+        self, chip: Chip, unit: Unit, name: str, products: Multiplied, prices: PriceList
     ) -> Sequence[Least] | None:
         """Return the time of the fastest kernels; of several streams, which run side by side, nothing."""
         from accelsim.engines.simt.least import least

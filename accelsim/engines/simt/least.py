@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accelsim.engines.base import Least
+from accelsim.engines.base import Least, Multiplied
+from accelsim.engines.simt.algorithms import MULTIPLIED, fastest, has_others
 from accelsim.engines.simt.constants import Device
-from accelsim.engines.simt.convolutions import CHANNELS
 from accelsim.engines.simt.kernels import columns
 from accelsim.engines.simt.panels import Product
 from accelsim.engines.simt.products import Products, candidates, shapes, timed
@@ -19,47 +19,46 @@ from accelsim.types import Floats
 from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Gemm
 
-FILTER = 3
-"""Side of a filter from which algorithms with fewer multiplications may take its place."""
 
-
-def least(chip: Chip, unit: Unit, name: str, products: Sequence[Gemm]) -> list[Least]:
-    """Return the least seconds of each product in a format; 0 of several groups, which may be part of another
-    kernel."""
+def least(chip: Chip, unit: Unit, name: str, products: Multiplied) -> list[Least]:
+    """Return the least seconds of each product in a format, and numbers of other results that are added to it; 0 of
+    several groups, which may be part of another kernel."""
     device, found = Device(chip, unit.name), [Least(0.0, 0.0)] * len(products)
     begin = float(min(device.spec.follow, device.spec.launch))
     for convolves in (False, True):
-        asked = [at for at, each in enumerate(products) if each.groups == 1 and (each.conv is not None) == convolves]
+        asked = [
+            at for at, (each, _) in enumerate(products) if each.groups == 1 and (each.conv is not None) == convolves
+        ]
         if asked:
-            every = [products[at] for at in asked]
-            seconds = np.maximum(_computing(device, name, every), _loading(device, name, every))
-            for at, each in zip(asked, seconds.tolist(), strict=True):
-                found[at] = Least(begin + each, 0.0)
+            computing, left_out = _computing(device, name, [products[at][0] for at in asked])
+            read, written = _moving(device, name, [products[at] for at in asked])
+            first, whole = begin + np.maximum(computing, read), begin + np.maximum(computing, read + written)
+            for at, *each in zip(asked, *(column.tolist() for column in (first, whole, left_out)), strict=True):
+                found[at] = Least(each[0], 0.0, *each[1:])
     return found
 
 
-def _computing(device: Device, name: str, products: Sequence[Gemm]) -> Floats:
-    """Seconds of the multiprocessors with the fastest tile; 0 where another algorithm may be faster."""
+def _computing(device: Device, name: str, products: Sequence[Gemm]) -> tuple[Floats, Floats]:
+    """Seconds of the multiprocessors with the fastest tile and algorithm; multiplications that this leaves out."""
     empty = Tensor("", (0,), name)
     rows = [columns(device.spec, Product(each, name, empty, empty, empty)) for each in products]
     every = Products(*map(np.concatenate, zip(*rows, strict=True)))
     found = candidates(device.spec, name, every)
     seconds = timed(device.spec, device.rates, name, shapes(device.spec, device.rates, name, every, found)).computing
-    fewer = np.array([_has_others(device, name, each) for each in products])
-    fastest: Floats = np.where(fewer, 0.0, np.minimum.reduceat(seconds, found.starts))
-    return fastest
+    least, left_out = np.minimum.reduceat(seconds, found.starts), np.zeros(len(products))
+    others = [at for at, each in enumerate(products) if has_others(device.spec, name, each)]
+    if others:
+        for at, (share, algorithm) in zip(others, fastest(device, name, [products[at] for at in others]), strict=True):
+            least[at] *= min(1.0, share)
+            left_out[at] = products[at].macs * (1 - float(MULTIPLIED[algorithm]))
+    return least, left_out
 
 
-def _has_others(device: Device, name: str, gemm: Gemm) -> bool:
-    """Return whether a convolution may be computed by another algorithm than the product."""
-    if gemm.conv is None:
-        return False
-    least = FILTER + (device.spec.formats[name].convolution is not None)
-    return min(gemm.conv.kernel) >= least or gemm.conv.channels < CHANNELS
-
-
-def _loading(device: Device, name: str, products: Sequence[Gemm]) -> Floats:
-    """Seconds in which operands come from memory; of the input of a convolution a place for each result."""
+def _moving(device: Device, name: str, products: Multiplied) -> tuple[Floats, Floats]:
+    """Seconds in which operands come from memory, of the input of a convolution a place for each result; and those in
+    which other results come and its own go."""
     a_B, b_B = map(float, operands_B(name))
-    moved = [each.N * each.K * b_B + each.M * (each.conv.channels if each.conv else each.K) * a_B for each in products]
-    return np.array(moved) / device.rates.dram_Bps
+    every = [gemm for gemm, _ in products]
+    read = [each.N * each.K * b_B + each.M * (each.conv.channels if each.conv else each.K) * a_B for each in every]
+    written = [(each.M * each.N + beside) * a_B for each, beside in products]
+    return np.array(read) / device.rates.dram_Bps, np.array(written) / device.rates.dram_Bps

@@ -13,6 +13,7 @@ from accelsim.engines.base import (
     Lowering,
     Mapped,
     MappingKind,
+    Multiplied,
     Offer,
     Price,
     PriceList,
@@ -30,7 +31,6 @@ from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view
-from accelsim.workload.ops.base import Gemm
 
 HALF = 0.5
 """Weight of the time that something twice as fast takes less of."""
@@ -104,7 +104,7 @@ class Systolic(EngineType):
 
         return lower_shared(lowering, gemm)
 
-    def least(self, chip: Chip, unit: Unit, name: str, products: Sequence[Gemm], prices: PriceList) -> Sequence[Least]:
+    def least(self, chip: Chip, unit: Unit, name: str, products: Multiplied, prices: PriceList) -> Sequence[Least]:
         """Return the closed forms of whole products, which tiles only add to."""
         from accelsim.engines.systolic.least import least
 

@@ -5,16 +5,15 @@ Tiles only add to the folds, accesses and rows of a product: sums of rounded-up 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
-from accelsim.engines.base import Least, PriceList
+from accelsim.engines.base import Least, Multiplied, PriceList
 from accelsim.engines.systolic.actions import Product, product_actions
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.timing import folds
 from accelsim.program.actions import MAC, READ
 from accelsim.program.commands import Tile
-from accelsim.program.roles import Roles, Unit, unit_of
+from accelsim.program.roles import Roles, Unit, function_units, unit_of
 from accelsim.program.tiles import DENSE
 from accelsim.program.writing.entries import nbytes
 from accelsim.spec.chip import Chip
@@ -22,12 +21,30 @@ from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Gemm
 
 
-def least(chip: Chip, unit: Unit, name: str, products: Sequence[Gemm], prices: PriceList) -> list[Least]:
+def least(chip: Chip, unit: Unit, name: str, products: Multiplied, prices: PriceList) -> list[Least]:
     """Return what the arrays of a chip take for each product in a format at least."""
     roles, spec = Roles(chip), unit.spec
-    clock = float(spec.clock or chip.clock) * spec.count
-    every = (_least(roles, spec, name, gemm, prices) for gemm in products)
-    return [Least(float(edges) / clock, joules) for edges, joules in every]
+    clock, found = float(spec.clock or chip.clock) * spec.count, list[Least]()
+    for gemm, _ in products:
+        if ("weights" if gemm.b else "activations") not in spec.stationary_from:
+            found.append(Least(0.0, 0.0))  # another engine does it
+            continue
+        edges, joules = _least(roles, spec, name, gemm, prices)
+        seconds = float(edges) / clock
+        found.append(Least(seconds, joules, max(seconds, _leaving_s(roles, spec, name, gemm))))
+    return found
+
+
+def _leaving_s(roles: Roles, spec: MatrixUnit, name: str, gemm: Gemm) -> float:
+    """Seconds in which all sums pass the fastest unit of functions; 0 where they leave without one."""
+    if not spec.epilogue:
+        return 0.0
+    chip, size_B = roles.chip, nbytes(spec.formats[name].accumulate, gemm.groups * gemm.M * gemm.N)
+    times = list[float]()
+    for _, _, each in function_units(chip):
+        clocks = each.command_clocks(chip, [], size_B, 0, roles.sums, roles.activations) - each.latency
+        times.append(clocks / float(each.clock or chip.clock))
+    return min(times, default=0.0)
 
 
 def _least(roles: Roles, spec: MatrixUnit, name: str, gemm: Gemm, prices: PriceList) -> tuple[Fraction, float]:

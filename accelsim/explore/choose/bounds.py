@@ -8,12 +8,11 @@ raise the bounds of other batches of a chip that was simulated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
 
-from accelsim.account.energy import engine_prices, left_W, price_list, static_power_W
+from accelsim.account.energy import left_W, static_power_W
 from accelsim.account.price import DAY_S
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.step.costs import Costs, Setting
@@ -21,20 +20,15 @@ from accelsim.cluster.step.memory import capacity_B
 from accelsim.cluster.step.segments import FLASH, Segment, Split, block, edge
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import stash_B
-from accelsim.compiler.numbers.formats import is_integer
-from accelsim.engines.base import Least
-from accelsim.engines.registry import ENGINES
-from accelsim.explore.choose.candidates import BATCHES, STATE_B, Candidate, forget, peak, spec_of
+from accelsim.explore.choose.candidates import STATE_B, Candidate, forget, peak, spec_of
+from accelsim.explore.choose.passing import bandwidth_Bps, element_B, forget_passes, least_of_pass, multiplying_J
 from accelsim.explore.choose.question import GENERATION, RUN, Question
-from accelsim.explore.choose.work import Pass, passes_of, products_of, sizes_of, work_of
+from accelsim.explore.choose.work import passes_of, products_of, sizes_of, work_of
 from accelsim.formats import table
-from accelsim.program.actions import READ
-from accelsim.program.roles import Roles, multiplier
+from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import node_work
-from accelsim.workload.ops.base import Gemm
-from accelsim.workload.sources.load import generation_of
 
 
 class Bound(NamedTuple):
@@ -75,14 +69,10 @@ RULES = {
 def forget_all() -> None:
     """Forget models, chips and clusters, whose files may change between questions."""
     forget()
-    for each in (work_of, products_of, _mac_J, _prices, _by_product, passes_of):
+    forget_passes()
+    for each in (work_of, products_of, passes_of):
         each.cache_clear()
     _DEMANDS.clear()
-
-
-def element_B(dtype: str) -> float:
-    """Return the bytes of an element of the weights in a format."""
-    return table.get(dtype.rpartition("x")[2] or dtype).bits / 8
 
 
 def bound_of(question: Question, candidate: Candidate) -> Bound:
@@ -93,73 +83,24 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
     held = work.weights * element_B(candidate.dtype)
     if question.train:
         seconds = work.flops * candidate.batch / (peak(candidate.chip, candidate.dtype) * candidate.count)
-        joules = work.flops / 2 * _mac_J(candidate.chip, candidate.dtype, Path(question.model).is_file())
+        joules = work.flops / 2 * multiplying_J(candidate.chip, candidate.dtype, Path(question.model).is_file())
         joules = min(joules, most_W * seconds / candidate.batch)
         if (sizes := sizes_of(question.model)) is not None:
             seconds, joules = map(max, (seconds, joules), _trained(sizes, candidate))
         return Bound(_least(question, candidate, seconds, watts, joules), _share(candidate, held), room)
-    passes = [(each.times, _least_of(question, candidate, each)) for each in passes_of(question.model, candidate.batch)]
-    seconds, joules = (sum(times * each[figure] for times, each in passes) for figure in range(2))
+    passes = [
+        (each.times, least_of_pass(question, candidate, each)) for each in passes_of(question.model, candidate.batch)
+    ]
+    seconds, joules = (sum(times * each[figure] for times, each in passes) for figure in (0, 1))
     joules = min(joules, most_W * seconds) / candidate.batch
     least = _least(question, candidate, seconds, watts, joules)
     if question.task != GENERATION:
         return Bound(least, _share(candidate, held), room)
-    (_, (first, _)), (_, (each_s, _)) = passes
-    least |= {"ttft_s": first}
-    least |= {"tpot_s": each_s, "tokens_per_s": candidate.batch / each_s} if work.new > 1 else {}
+    (_, first), (_, each) = passes
+    least |= {"ttft_s": first.seconds}
+    least |= {"tpot_s": each.seconds, "tokens_per_s": candidate.batch / each.seconds} if work.new > 1 else {}
     kept = work.cached * element_B(candidate.dtype) * (work.prompt + work.new) * candidate.batch
     return Bound(least, (held + kept) / candidate.count, room)
-
-
-def _least_of(question: Question, candidate: Candidate, done: Pass) -> Least:
-    """Return what a pass takes at least: of arithmetic, memory and link the slowest, and the energy of all."""
-    name, dtype, count = candidate.chip, candidate.dtype, candidate.count
-    chip, prices, read_B = spec_of(name), _prices(name), done.read * element_B(dtype)
-    seconds = max(done.flops / (peak(name, dtype) * count), read_B / (count * bandwidth_Bps(chip)))
-    joules = done.flops / 2 * _mac_J(name, dtype, Path(question.model).is_file())
-    known = _by_product(question.model, name, dtype, candidate.batch if question.batch else None)
-    each = [known[product] for product in done.products if product in known]
-    if each:
-        entering = _entering(chip, done.enters * element_B(dtype))
-        every = sum(own.seconds for own in each)
-        behind = entering.seconds + every - each[0].seconds  # later products follow all of the first one
-        seconds = max(seconds, max(every, behind) / count)
-        joules = max(joules, sum(own.joules for own in each)) + entering.joules
-    byte_J = min((prices[each, READ] for each in _near(chip)), default=0.0)
-    return Least(seconds, joules + read_B * byte_J)
-
-
-@cache
-def _by_product(model: str, name: str, dtype: str, batch: int | None) -> Mapping[Gemm, Least]:
-    """Return what each product of a model takes at least on a chip, of one batch or of all."""
-    chip = spec_of(name)
-    served = generation_of(model) is not None and chip.kind == "gpu"  # by kernels with times of their own
-    unit = None if served or chip.core_count > 1 else multiplier(chip)
-    if unit is None or dtype not in unit.spec.formats:
-        return {}
-    passes = [each for size in ([batch] if batch else BATCHES) for each in passes_of(model, size)]
-    products = list(dict.fromkeys(product for each in passes for product in each.products))
-    found = ENGINES[unit.type].least(chip, unit, dtype, products, _prices(name)) if products else None
-    return dict(zip(products, found, strict=True)) if found is not None else {}
-
-
-def _entering(chip: Chip, size_B: float) -> Least:
-    """Return what inputs take that come over a link; nothing without one."""
-    home = Roles(chip).host_home
-    if home not in chip.memories or chip.memories[home].link is None:
-        return Least(0.0, 0.0)
-    link = chip.memories[home].link
-    return Least(size_B / chip.memories[home].rate_Bps, size_B * float(link.energy if link else 0.0))
-
-
-@cache
-def _prices(chip: str) -> Mapping[tuple[str, str], float]:
-    return price_list(spec_of(chip))
-
-
-def _near(chip: Chip) -> list[str]:
-    """Memories that no link leads to: one of them holds the weights."""
-    return [name for name, each in chip.memories.items() if each.link is None]
 
 
 class Demand(NamedTuple):
@@ -181,11 +122,11 @@ def _trained(sizes: Transformer, candidate: Candidate) -> tuple[float, float]:
     costs = Costs(chip, Setting(dtype=candidate.dtype))
     far = costs.tiles or multiplier(chip) is None or any(each.cache for each in chip.memories.values())
     wide, rate = float("inf") if far else bandwidth_Bps(chip), peak(candidate.chip, candidate.dtype)
-    mac_J, most_W = _mac_J(candidate.chip, candidate.dtype, False), left_W(chip)
+    each_J, most_W = multiplying_J(candidate.chip, candidate.dtype, False), left_W(chip)
     parts_s, parts_J = list[float](), list[float]()
     for graphs in _demands(sizes, costs, plan.tp):
         times = [max(each.flops / rate, each.moved_B / wide) for each in graphs]
-        drawn = [min(each.flops / 2 * mac_J, most_W * took) for each, took in zip(graphs, times, strict=True)]
+        drawn = [min(each.flops / 2 * each_J, most_W * took) for each, took in zip(graphs, times, strict=True)]
         parts_s.append(sum(times))
         parts_J.append(sum(drawn))
     many, passes = candidate.batch / plan.dp, 2 if _again(sizes, plan, costs, candidate.batch) else 1
@@ -244,17 +185,6 @@ def room_B(chip: Chip) -> float:
     return capacity_B(chip)
 
 
-@cache
-def _mac_J(chip: str, dtype: str, foreign: bool) -> float:
-    """Return the energy of a multiply-accumulate in a format, with what a GPU draws around it; without that in integers
-    for ``foreign`` models, files whose operands may be unsigned."""
-    prices: dict[str, list[float]] = {}
-    for (_, action), price in engine_prices(spec_of(chip)).items():
-        prices.setdefault(str(action), []).append(price.energy_J)
-    around = 0.0 if foreign and is_integer(dtype) else min(prices.get(f"around.{dtype}", [0.0]))
-    return min(prices.get(f"mac.{dtype}", [0.0])) + around
-
-
 def _least(question: Question, candidate: Candidate, seconds: float, watts: float, joules: float) -> dict[str, float]:
     """Figures that follow from the least time: rates are the highest, others the lowest."""
     least = {
@@ -272,11 +202,6 @@ def _tokens(model: str) -> int:
     sizes = sizes_of(model)
     assert sizes is not None  # tokens are of a language model
     return sizes.seq
-
-
-def bandwidth_Bps(chip: Chip) -> float:
-    """Return the highest rate of a memory of the chip that holds weights."""
-    return max((float(chip.memories[name].rate_Bps) for name in _near(chip)), default=float("inf"))
 
 
 def least_of(rule: Rule, runs: Sequence[tuple[int, float]], batch: int) -> float:

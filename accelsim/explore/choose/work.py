@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from accelsim.cluster.step.transformer import Transformer, transformer_of
-from accelsim.workload.graph import Graph
+from accelsim.workload.graph import Node
 from accelsim.workload.nodes import gemm_view, node_work
-from accelsim.workload.ops.base import Gemm
+from accelsim.workload.ops.base import Gemm, find
 from accelsim.workload.sources.load import generation_of, load_model
+
+N = TypeVar("N", int, float)
+VIEWS = frozenset({"moves", "blocks", "indexing", "conversions", "quantisation"})
+"""Families of operators whose results may be the numbers of their operands, in another form or order."""
+FUNCTIONS = frozenset({"activations", "arithmetic", "normalisations", "softmaxes"})
+"""Families of operators that pass a unit of functions for each of their results, fused or not."""
+ABSORBED = ("BatchNormalization",)
+"""Operators that become a bias of the product before them."""
 
 
 class Work(NamedTuple):
@@ -29,13 +37,27 @@ class Work(NamedTuple):
     new: int = 0
 
 
+class Multiplied(NamedTuple):
+    """A product of a pass; its second operand has a name if that is learnt.
+
+    ``after``: products that it waits for, by their places, with how many numbers functions make of their results first;
+    ``between``: numbers of an intermediate result that no product before reads, else 0; ``beside``: numbers of other
+    results that functions add to its own.
+    """
+
+    gemm: Gemm
+    after: Mapping[int, float]
+    between: float = 0.0
+    beside: float = 0.0
+
+
 class Pass(NamedTuple):
     """A pass over a model, ``times`` alike: its operations, its products in order, how many numbers it reads at least,
     and how many come from the host."""
 
     times: int
     flops: float
-    products: Sequence[Gemm]
+    products: Sequence[Multiplied]
     read: float
     enters: float = 0.0
 
@@ -67,32 +89,81 @@ def sizes_of(model: str) -> Transformer | None:
     return transformer_of(*(asked[:2] if asked else (model,)))
 
 
+SIDES = ("groups", "M", "N", "K")
+"""Sizes of a product."""
+
+
 @cache
-def products_of(model: str, batch: int) -> Sequence[Gemm]:
+def products_of(model: str, batch: int) -> Sequence[Multiplied]:
     """Return the products of a pass over a model that is no decoder: their sizes are linear in the batch."""
-    one, two = (_views(load_model(model, batch=size, data=False)) for size in (1, 2))
+    one, two = (_multiplied(model, size) for size in (1, 2))
     if len(one) != len(two):
         return ()
+
+    def line(first: N, second: N) -> N:
+        return first + (second - first) * (batch - 1)
+
+    def grown(first: Gemm, second: Gemm) -> Gemm:
+        sizes = {side: line(getattr(first, side), getattr(second, side)) for side in SIDES}
+        conv = first.conv and second.conv and replace(first.conv, batch=line(first.conv.batch, second.conv.batch))
+        return replace(first, **sizes, conv=conv)
+
     return [
-        replace(first, **{side: (size := getattr(first, side)) + (getattr(second, side) - size) * (batch - 1)
-                          for side in ("groups", "M", "N", "K")})
-        for first, second in zip(one, two, strict=True)
-    ]  # fmt: skip
+        Multiplied(
+            grown(a.gemm, b.gemm),
+            {place: line(numbers, b.after[place]) for place, numbers in a.after.items()},
+            line(a.between, b.between),
+            line(a.beside, b.beside),
+        )
+        for a, b in zip(one, two, strict=True)
+    ]
 
 
-def _views(graph: Graph) -> list[Gemm]:
+@cache
+def _multiplied(model: str, batch: int) -> Sequence[Multiplied]:
     """Products of activations by weights or by activations, in order, without names of tensors."""
-    found = [view for node in graph.nodes if (view := gemm_view(graph, node)) is not None]
-    return [replace(view, a="", b="") for view in found if not graph.tensors[view.a].is_constant]
+    graph = load_model(model, batch=batch, data=False)
+    found, made = list[Multiplied](), dict[str, dict[int, float]]()
+    unread = {name for node in graph.nodes if not _is_view(node) for name in node.outputs}
+    normalised = {node.inputs[0] for node in graph.nodes if node.op in ABSORBED}
+    for node in graph.nodes:
+        before = dict[int, float]()
+        for name in node.inputs:
+            for place, numbers in made.get(name, {}).items():
+                before[place] = max(numbers, before.get(place, 0.0))
+        view, numbers = gemm_view(graph, node), sum(graph.tensors[name].elements for name in node.outputs if name)
+        if view is not None and not graph.tensors[view.a].is_constant:
+            between = graph.tensors[view.a].elements if view.a in unread else 0
+            unread.discard(view.a)
+            found.append(
+                Multiplied(replace(view, a="", b="w" if graph.tensors[view.b].is_constant else ""), before, between)
+            )
+            biased = any(node.inputs[2:]) and node.outputs[0] not in normalised
+            before = {len(found) - 1: numbers if biased else 0.0}
+        elif (op := find(node.op)) is not None and op.family in FUNCTIONS:
+            last = max(before, default=-1)
+            if any(name in made and last not in made[name] for name in node.inputs) and before:
+                found[last] = found[last]._replace(beside=found[last].beside + numbers)
+            made_by = node_work(graph, node).ops if op.kind == "normalise" and op.name not in ABSORBED else 0
+            before = {place: more + max(numbers, made_by) for place, more in before.items()}
+        made |= dict.fromkeys(node.outputs, before)
+    return found
 
 
-def _layer_products(sizes: Transformer, rows: int) -> Sequence[Gemm]:
+def _is_view(node: Node) -> bool:
+    """Return whether the results of a node may be the numbers of its operands."""
+    op = find(node.op)
+    return op is None or op.kind == "alias" or op.family in VIEWS
+
+
+def _layer_products(sizes: Transformer, rows: int) -> Sequence[Multiplied]:
     """Products with weights of all layers of a plain decoder, as few as they can be; none of others."""
     if not sizes.plain:
         return ()
     kv, h = sizes.kv_heads * sizes.head_dim, sizes.hidden
     shapes = [(h + 2 * kv, h), (h, h), ((2 if sizes.gated else 1) * sizes.ffn, h), (h, sizes.ffn)]
-    return [Gemm(1, rows, n, k, "", "") for n, k in shapes] * sizes.layers
+    every = [Gemm(1, rows, n, k, "", "w") for n, k in shapes] * sizes.layers
+    return [Multiplied(gemm, {place - 1: 0.0} if place else {}, gemm.M * gemm.K) for place, gemm in enumerate(every)]
 
 
 @cache

@@ -123,7 +123,8 @@ def test_arrays_are_bounded_by_their_folds_and_their_accesses() -> None:
     question, chip = Question("gemm?M=4096,N=640,K=1152", on=("gaudi",), batch=1), spec_of("gaudi")
     (candidate,) = enumerate_all(question, offered(question))
     (unit,) = (each for each in units(chip).values() if each.type == "systolic")
-    (found,) = ENGINES["systolic"].least(chip, unit, "bf16", [Gemm(1, 4096, 640, 1152, "", "")], price_list(chip)) or ()
+    asked = [(Gemm(1, 4096, 640, 1152, "", "w"), 0.0)]
+    (found,) = ENGINES["systolic"].least(chip, unit, "bf16", asked, price_list(chip)) or ()
     assert found.seconds == pytest.approx(5 * 5 * 4096 / 1.6e9)  # 256 x 128 PEs at 1.6 GHz, a row in each clock
     least, entering = bound_of(question, candidate).least, 4096 * 1152 * 2 / chip.memories["pcie_memory"].rate_Bps
     assert least["latency_s"] == pytest.approx(max(found.seconds, entering))
