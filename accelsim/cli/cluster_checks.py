@@ -51,6 +51,7 @@ def check_mode(gather: Gather, asked: Mapping[str, object], fused: Fused, servin
         (decoders and not train, f"{decoders} without --train", step),
         (alone, "--overlap-tensor without --plan", "a plan with sp, such as tp=8,sp"),
         (asked["library"] and not serving, "--library without a generation", "a decoder with prompt and new tokens"),
+        (asked["routing"] and not serving, "--routing without a generation", "a decoder with prompt and new tokens"),
         (counted, "--tokens", "--train without --whole: so many in a whole training"),
         (whole and not train, "--whole without --train", step),
         (whole and joined, f"{joined} with --whole", bare),

@@ -20,7 +20,7 @@ HALVED = "fp16"
 """The compression that wants gradients of 32 bits."""
 OPTIONS: tuple[Callable[[Command], Command], ...] = (
     option(
-        "--plan", "On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'. "
+        "--plan", "On a cluster: how data, layers, tensors and experts are shared out: 'tp=8,pp=8,dp=16', 'ep=8'. "
         "Without recompute=, accelsim chooses the least recomputation that fits in memory; without microbatches=, the "
         "fastest size that fits.", "", metavar="PLAN",
     ),
@@ -41,6 +41,10 @@ OPTIONS: tuple[Callable[[Command], Command], ...] = (
     option(
         "--library", "Of a generation on a cluster: the library of its collectives, such as nccl or vllm; default: "
         "vllm where the cluster knows it and kernels are those of serving stacks.", "", metavar="NAME",
+    ),
+    option(
+        "--routing", "Of a generation with experts on a cluster: how popular these are: uniform (the default), even, "
+        "power:EXPONENT (a power law) or shares:4/2/1/1.", "", metavar="ROUTING",
     ),
     option(
         "--gradients", "With --train: how gradients of replicas are grouped for sending: ddp (buckets of 25 MiB; the "
@@ -67,7 +71,9 @@ FOR_DECODERS = OPTIONS[4:7]
 
 DECODERS = {"--attention": "attention", "--overlap-tensor": "overlap_tensor", "--offload-activations": "offload"}
 """Options of the training of decoders."""
-OWN = {"--plan": "plan", "--whole": "whole", "--tokens": "tokens", **DECODERS, "--library": "library"}
+SERVED = {"--library": "library", "--routing": "routing"}
+"""Options of a generation."""
+OWN = {"--plan": "plan", "--whole": "whole", "--tokens": "tokens", **DECODERS, **SERVED}
 """Options of clusters, beside those of gradients."""
 
 
@@ -132,7 +138,7 @@ def on_cluster(asked: Mapping[str, Any]) -> bool:
     wrong = [name for name, key in OWN.items() if asked[key]] + taken(dict(asked)).given
     if wrong:
         what = f"{' and '.join(wrong)} on {', '.join(asked['on'])}"
-        training = "" if wrong == ["--library"] else ", or --train"
+        training = "" if {*wrong} <= {*SERVED} else ", or --train"
         raise UsageError(what, "--on", f"a cluster (see 'accelsim clusters'){training}")
     return False
 

@@ -61,11 +61,11 @@ def _generated(gather: Gather, out: Path | None, advice: bool, **asked: Any) -> 
 
     gather.check(out, serving.check_target)
     gather.done()
+    setting = Setting(**{name: asked[name] for name in (*SERVING, "routing")})
     with progress(1 + advice) as stage:
         found, devices = served(
             str(asked["model"]), asked["on"][0], asked["set"], asked["plan"], asked["batch"],
-            Setting(**{name: asked[name] for name in SERVING}), asked["library"], limits().ignore_capacity,
-            lambda share: stage("simulate", share),
+            setting, asked["library"], limits().ignore_capacity, lambda share: stage("simulate", share),
         )  # fmt: skip
         if advice and found.plan.devices > 1:
             stage("what if", 0.0)

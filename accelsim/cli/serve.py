@@ -34,7 +34,10 @@ from accelsim.report.answer import Answer
 @option("--prefix", "Prompts that begin alike: share=0.5,tokens=512,groups=10.", "", metavar="NAME=VALUE,...")
 @option("--requests", "Requests in all.", 1000, least=1)
 @option("--seed", "Seed of arrivals and lengths.", 0, least=0)
-@option("--plan", "How the devices of a replica share the model: tp=N.", "", metavar="PLAN")
+@option(
+    "--plan", "How the devices of a replica share the model: tp=N, of tensors; ep=N, of experts.", "", metavar="PLAN"
+)
+@option("--routing", "How popular experts are: uniform, even, power:EXPONENT or shares:4/2/1/1.", "", metavar="ROUTING")
 @option("--replicas", "Copies of the model, each on devices of its own.", 1, least=1)
 @option("--disaggregate", "Replicas for prompts and others for tokens: prefill=2xtp4,decode=4xtp8,over=LINK.",
         "", metavar="NAME=COUNTxtpN,...")  # fmt: skip
@@ -80,7 +83,7 @@ def serve(
             return written(serve_items.answer(gather, model, limits, capacity, asked), out)
         for name in serve_items.OPTIONS:
             del asked[name]
-        setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack", "site")})
+        setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack", "site", "routing")})
         question = Question(model, setting=setting, **asked | {"scheduler": asked["scheduler"] or "vllm"})
         if capacity:
             return written(serve_capacity.of_tokens(gather, question, limits, capacity), out)

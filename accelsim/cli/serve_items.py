@@ -25,7 +25,8 @@ OPTIONS = {
 }  # fmt: skip
 """Options of models that answer one item at a time."""
 TOKENS = {
-    "lengths", "trace", "prefix", "disaggregate", "speculate", "plan", "router", "memory", "kv_dtype", "stack", "site",
+    "lengths", "trace", "prefix", "disaggregate", "speculate", "plan", "routing", "router", "memory", "kv_dtype",
+    "stack", "site",
 }  # fmt: skip
 """Options of language models."""
 

@@ -19,6 +19,7 @@ from accelsim.serving.history import span_s, watts
 from accelsim.serving.measures import MEASURES, SHARES, Figure, grown_per_s, latencies, tpot_s, ttft_s, within
 from accelsim.serving.service import Service
 from accelsim.version import tool_version
+from accelsim.workload.routing import UNIFORM, read_routing
 
 COLUMNS = ("mean", *SHARES)
 """Figures of a latency."""
@@ -182,9 +183,9 @@ def _limits_text(limits: Mapping[str, float]) -> str:
 def summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
     """Return names and values of the summary."""
     rate = [figures["output_tokens"] / span_s(each) for each in found.ends or ()]
-    ends, tp = (min(rate), max(rate)) if rate else None, found.last.times.plan.tp
+    ends, devices = (min(rate), max(rate)) if rate else None, found.last.times.plan.devices
     hits = figures["prefix_hit_rate"]
-    many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
+    many = found.question.on if devices == 1 else f"{devices} x {found.devices.fleet.chips[0].name}"
     return [
         *_prompts(found),
         ("on", f"{count_of(found.last.count, 'replica')}, {many} each, {found.devices.dtype}"),
@@ -228,7 +229,9 @@ def remarks(found: Served) -> Iterator[str]:
     error = percent(_error(found))
     yield f"Times between simulated steps are on lines, which are off by {error} in their middles at most."
     if any(layer.sparse for layer in found.model.kinds):
-        yield "Tokens choose their experts uniformly: a step reads the weights of as many as expected."
+        routing = read_routing(found.question.setting.routing)
+        word = "uniformly" if routing == UNIFORM else f"by the routing {routing}"
+        yield f"Tokens choose their experts {word}: a step reads the weights of as many as expected."
     if told := found.load.note(len(found.service.sequences)):
         yield told
     if site := found.question.setting.site:

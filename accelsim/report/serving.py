@@ -11,8 +11,8 @@ from pathlib import Path
 
 from accelsim.account.interval import WALL
 from accelsim.cluster.collectives.software import estimate
-from accelsim.cluster.serving.pieces import widths
-from accelsim.cluster.serving.serve import Served
+from accelsim.cluster.serving.devices import widths
+from accelsim.cluster.serving.serve import Served, routing_of
 from accelsim.cluster.serving.step import ServedCall
 from accelsim.cluster.serving.what_if import Change
 from accelsim.errors import count_of
@@ -27,6 +27,7 @@ from accelsim.report.style import BLUE, SKY, VERMILLION, Look
 from accelsim.report.text import ends_text, percent, si
 from accelsim.report.write import refuse_foreign
 from accelsim.version import tool_version
+from accelsim.workload.routing import UNIFORM
 
 FACTS, CALLS, PLOT = "serving.json", "calls.csv", "where_time_goes"
 NAMES = (FACTS, CALLS, *(f"{PLOT}.{suffix}" for suffix in SUFFIXES))
@@ -59,7 +60,9 @@ def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, object]:
     token_J, wall_J = found.ends_J(found.energy_per_token_J), found.ends_J(found.wall_per_token_J, WALL)
     return {
         "tool": "accelsim", "tool_version": tool_version(), "cluster": found.fleet.name, "devices": found.fleet.size,
-        "model": found.model.name, "dtype": found.dtype, "plan": str(found.plan), "prompt": found.asked.prompt,
+        "model": found.model.name, "dtype": found.dtype, "plan": str(found.plan),
+        **({"routing": str(routing_of(found.fleet)), "fullest": [*found.fuller]} if found.plan.ep > 1 else {}),
+        "prompt": found.asked.prompt,
         "new": found.asked.new, "sequences": found.asked.sequences,
         "time_to_first_token_s": found.time_to_first_token_s,
         "time_to_first_token_interval_s": first, "tokens_per_s": found.tokens_per_s,
@@ -139,10 +142,22 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
         ),
         *kernels_row(found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype, found.fleet.setting.stack),
-        *([("collectives", found.fleet.software.title)] if found.plan.tp > 1 else []),
+        *([("collectives", found.fleet.software.title)] if found.plan.tp * found.plan.ep > 1 else []),
+        *_experts_row(found),
         *token_rows(found, _spans(found), found.ends_J(found.energy_per_token_J)),
         *_wall_rows(found),
     ]
+
+
+def _experts_row(found: Served) -> list[tuple[str, str]]:
+    """Return how experts share tokens, where this is not even or devices share the experts."""
+    routing, ep = routing_of(found.fleet), found.plan.ep
+    if ep == 1:
+        return [("experts", str(routing))] if routing != UNIFORM else []
+    times = [f"{each:.3g} times" for each in found.fuller]
+    whens = ("in the prefill", "in a decode step")
+    shares = ", ".join(f"{each} {when}" for each, when in zip(times, whens, strict=False))
+    return [("experts", f"{routing}; the fullest of {ep} devices gets the mean {shares}")]
 
 
 def _wall_rows(found: Served) -> list[tuple[str, str]]:
@@ -196,7 +211,7 @@ def _small(found: Served) -> Iterator[str]:
     group = found.plan.tp_group(0)
     if len(group) == 1:
         return
-    rows = -(-found.asked.sequences // found.plan.dp // found.prefill.groups)
+    rows = -(-found.asked.sequences // found.plan.data // found.prefill.groups)
     each_B = widths(found.fleet.chips[0], found.fleet.setting).activation
     nbytes = ceil(rows * found.model.hidden * each_B)
     one = estimate(found.fleet.topology, found.fleet.software, "all_reduce", nbytes, group)

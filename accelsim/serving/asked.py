@@ -12,8 +12,8 @@ from typing import Protocol
 from accelsim.account.energy import static_power_W
 from accelsim.account.interval import TOKEN
 from accelsim.cluster.plan.plan import Plan, parse_plan
-from accelsim.cluster.serving.pieces import Devices, serving_library
-from accelsim.cluster.serving.serve import Asked, cache_B, check_memory, interval, needs, problems
+from accelsim.cluster.serving.devices import Devices, serving_library
+from accelsim.cluster.serving.serve import Asked, cache_B, check_memory, interval, needs, problems, routing_of
 from accelsim.cluster.serving.step import Layout, step
 from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
@@ -134,14 +134,18 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
     parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
     groups = [_group(model, part, spec, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
     for group in groups:
-        _check(requests, group.blocks * policy.kind.PAGE, model, question)
+        _check(requests, group.blocks // group.times.plan.ep * policy.kind.PAGE, model, question)
     devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
     move = split and move_of(split, fleet, cache_B(devices, Layout(model, Plan(), 1), 1, 0))
 
     def run(
         factor: float, requests: Sequence[Request] = requests, groups: Sequence[Group] = groups, front: Front = front
     ) -> Service:
-        made = [[policy.made(policy.pool(each.blocks, shared)) for _ in range(each.count)] for each in groups]
+        policies = [policy.together(each.times.plan.ep) for each in groups]
+        made = [
+            [own.made(own.pool(each.blocks, shared)) for _ in range(each.count)]
+            for own, each in zip(policies, groups, strict=True)
+        ]
         for at, each in enumerate(made[-1]):
             if drafted:
                 each.decoding = Speculating(each.pool, drafted[0], generator(question.seed, 4, at))
@@ -151,7 +155,8 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
         return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, partial(way_s, front))
 
     found = run(1.0)
-    factors = factors_of(found, devices, Layout(model, groups[-1].times.plan, 1)) if ends else None
+    layout = Layout(model, groups[-1].times.plan, 1, routing_of(fleet))
+    factors = factors_of(found, devices, layout) if ends else None
     slow = None if factors is None else (run(factors[0]), run(factors[1]))
     return Served(question, model, devices, load, found, slow, tuple(groups), policy.kind.PAGE, run, front)
 
@@ -175,14 +180,15 @@ def _group(
     key = key_of(spec, devices)
     if drafted and drafted[1]:
         models.append(drafted[1])
-    UsageError.raise_for(problem for each in models for problem in problems(each, fleet, plan, Asked(1, 1, 1)))
-    layouts = [Layout(each, plan, 1) for each in models]
+    UsageError.raise_for(problem for each in models for problem in problems(each, fleet, plan, Asked(plan.data, 1, 1)))
+    layouts = [Layout(each, plan, 1, routing_of(fleet)) for each in models]
     blocks, block_B = blocks_of(devices, layouts[0], policy.largest, memory, policy.kind.PAGE, layouts[1:])
+    blocks *= plan.ep
     times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B), key=key)
     if drafted:
         own = StepTimes(models[-1], devices, plan, key=key)
         times = replace(times, width=drafted[0].tokens + 1, draft=own, share=drafted[0].cost, follows=len(models) > 1)
-    return Group(count, times, blocks, block_B, count * plan.tp * sum(static_power_W(fleet.chips[0]).values()))
+    return Group(count, times, blocks, block_B, count * plan.devices * sum(static_power_W(fleet.chips[0]).values()))
 
 
 Drafted = tuple[Speculation, Transformer | None]
@@ -220,7 +226,7 @@ def _read(question: Question) -> Read:
     with gather.also():
         plan = parse_plan(question.plan) if question.plan else Plan()
         if plan.pp > 1 or plan.dp > 1:
-            raise UsageError(f"{plan}", "--plan", "tp=N: the devices of one replica; --replicas for more of them")
+            raise UsageError(f"{plan}", "--plan", "tp=N, ep=N: the devices of one replica; --replicas for more of them")
     with gather.also():
         spec = load_devices(question.on, question.overrides)
     with gather.also():
@@ -284,7 +290,7 @@ def factors_of(service: Service, devices: Devices, layout: Layout) -> tuple[floa
     decoding = [n for steps in service.steps for n in steps.decoding if n]
     if not decoding:
         return None
-    usual = sorted(decoding)[len(decoding) // 2]
+    usual = -(-sorted(decoding)[len(decoding) // 2] // layout.plan.ep)
     tokens = [each.request.prompt + each.request.output // 2 for each in service.sequences]
     call = step(devices, layout._replace(sequences=usual), 1, sum(tokens) // len(tokens))
     found = widened(interval(call, call.period_s), call.period_s, TOKEN)

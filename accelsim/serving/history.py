@@ -105,7 +105,7 @@ def _of_replica(group: Group, steps: Steps, span: float) -> Shares:
     seconds, joules, parts = np.array(steps.seconds), np.array(steps.joules), np.array(steps.prompts)
     prompts = float(parts @ seconds / seconds.sum()) if len(seconds) else 0.0
     total_J = group.static_W / group.count * span
-    devices_s, step_J = group.times.plan.tp * span, float(parts @ joules)
+    devices_s, step_J = group.times.plan.devices * span, float(parts @ joules)
     return Shares(
         devices_s * prompts, devices_s * (1 - prompts), total_J * prompts + step_J,
         total_J * (1 - prompts) + float(joules.sum()) - step_J,

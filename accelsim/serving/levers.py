@@ -40,7 +40,7 @@ def levers(found: Served) -> Iterator[Lever]:
         texts = sets(found.devices.fleet.chips[0])
         options = tuple(each for text in texts for each in ("--set", text)) if alone else ()
         yield Lever(binds, change, options, partial(_on, found, partial(_with, sets)))
-    if found.last.times.plan.tp > 1:
+    if found.last.times.plan.devices > 1:
         yield Lever("links", "links between devices twice as fast", (), partial(_on, found, faster_links))
     if found.front != Front():
         yield Lever("host", "no work of the serving engine's host", (), partial(_again, found, found.groups, Front()))

@@ -2,7 +2,8 @@
 
 A layer is its products with weights, on the tokens of all sequences together, and attention, sequence by sequence. What
 attention adds is the difference between a whole layer and one without it, so that a step of one prompt, or of equally
-long sequences that decode, takes what it takes alone (``cluster.serving``).
+long sequences that decode, takes what it takes alone (``cluster.serving``). Groups of devices that share experts have
+sequences of their own: the fullest group sets the pace of all, and the experts get the tokens of all groups.
 """
 
 from __future__ import annotations
@@ -10,24 +11,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 from accelsim import usercache
 from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.serving.devices import Devices
 from accelsim.cluster.serving.pieces import (
     Call,
-    Devices,
+    Maker,
     Piece,
-    attention,
-    block,
     embedding,
+    experts,
     feed_forward,
     head,
+    makers,
     projections,
+    router,
 )
-from accelsim.cluster.step.fleet import Comm
+from accelsim.cluster.serving.serve import routing_of
 from accelsim.cluster.step.transformer import Transformer
+from accelsim.serving.requests import Sequence as Prompt
 from accelsim.serving.schedulers.base import Batch
 from accelsim.serving.tables import Asked, Kept, Place, Table, Values
 from accelsim.spec.cluster import ClusterSpec
@@ -52,8 +56,8 @@ def key_of(spec: ClusterSpec, devices: Devices) -> str:
 
 @dataclass
 class StepTimes:
-    """Times and joules of steps of one replica: ``plan.tp`` devices of a fleet. ``swap``: of a block that goes to the
-    host's memory, or comes back; None where there is none. ``width``: tokens that a sequence that decodes computes;
+    """Times and joules of steps of one replica, the devices of a plan without stages. ``swap``: of a block that goes to
+    the host's memory, or comes back; None where there is none. ``width``: tokens that a sequence that decodes computes;
     ``draft``: what proposes all but one of them, ``share`` of the time of its steps, and of prompts too if ``follows``.
     ``key``: hash of the devices, under which what was simulated is kept; '' for nothing.
     """
@@ -78,16 +82,27 @@ class StepTimes:
         """Share of a step that its prompts add to the tokens that are decoded in it."""
         if not (batch.chunks and batch.decoding):
             return float(not batch.decoding)
+        if self.plan.ep > 1:
+            return 1 - self.cost(batch._replace(chunks=()))[0] / seconds
         more_s = self._dense(batch.tokens)[0] - self._dense(batch.decoding * self.width)[0]
         more_s += sum([self._prefill.at((tokens, each.computed))[0] for each, tokens in batch.chunks])
         return min(1.0, max(0.0, more_s / seconds))
 
     @cached_property
     def _most_W(self) -> float:
-        return self.plan.tp * left_W(self.devices.fleet.chips[0])
+        return self.plan.devices * left_W(self.devices.fleet.chips[0])
 
     def cost(self, batch: Batch) -> Values:
         """Return time (s) and energy (J, without static power) of a step."""
+        if self.plan.ep == 1:
+            return self._own(batch)
+        own, groups = fullest(batch, self.plan.ep), self.plan.ep
+        seconds, joules = self._own(own)
+        more_s, more_J = self._mixtures.at((-(-batch.tokens // groups),))
+        return seconds + more_s, joules * batch.tokens / (groups * own.tokens) + more_J
+
+    def _own(self, batch: Batch) -> Values:
+        """Time and energy of a step, without experts that groups share."""
         seconds, joules = self._dense(batch.tokens)
         parts = [self._prefill.at((tokens, each.computed)) for each, tokens in batch.chunks]
         if batch.decoding:
@@ -121,7 +136,8 @@ class StepTimes:
         """Tables by what they are of."""
         behind, alone = self._heads[True], self._heads[False]
         logits = {"logits": alone, "logits of prompts": behind}
-        return {"products": self._rows, "prompts": self._prefill, "decoding": self._decode, **logits}
+        mixtures = {"experts": self._mixtures} if self.plan.ep > 1 else {}
+        return {"products": self._rows, "prompts": self._prefill, "decoding": self._decode, **logits, **mixtures}
 
     def _dense(self, rows: int) -> Values:
         """Everything but attention and the head. Kernels round rows up to tiles, so they lie on the line between the
@@ -154,8 +170,7 @@ class StepTimes:
         """The logits, by sequences that get a token; True: behind prompts, of which only the last rows count."""
 
         def table(seq: int) -> Table:
-            make = partial(Call, self.model, seq=seq, past=0, tp=self.plan.tp)
-            return self._table(f"logits {seq}", lambda place: _whole(self._one(head, make(place[0]))))
+            return self._table(f"logits {seq}", lambda place: _whole(self._one(head, self._call(place[0], seq))))
 
         return {False: table(1), True: table(2)}
 
@@ -169,21 +184,39 @@ class StepTimes:
         KNOWN.put(key, kept)
         return Table(ask, kept)
 
+    @cached_property
+    def _mixtures(self) -> Table:
+        """Experts that groups of devices share, by the tokens of each group."""
+
+        def ask(place: Place) -> Asked:
+            call = self._call(1, place[0])
+            return _whole(self._sum(self._layers(call, (experts,)), call))
+
+        return self._table("experts", ask)
+
+    def _call(self, batch: int, seq: int, past: int = 0) -> Call:
+        plan = self.plan
+        return Call(self.model, batch, seq, past, plan.tp, plan.ep, routing_of(self.devices.fleet))
+
+    def _layers(self, call: Call, wanted: Sequence[Maker]) -> list[tuple[Callable[[Call], Piece], int]]:
+        """Some parts of all layers that have them, with their counts."""
+        return [
+            (_of(make, layer), times)
+            for make in wanted for layer, times in self._kinds if make in makers(call, layer)
+        ]  # fmt: skip
+
     def _products(self, rows: int) -> Values:
-        call = Call(self.model, 1, rows, 0, self.plan.tp)
-        makers = (projections,) if call.tp == 1 else (projections, feed_forward)
-        layers = [(partial(make, layer=layer), times) for make in makers for layer, times in self._kinds]
-        return self._sum([(embedding, 1), *layers], call)
+        call = self._call(1, rows)
+        layers = [(_of(projections, layer), times) for layer, times in self._kinds]
+        return self._sum([(embedding, 1), *layers, *self._layers(call, (feed_forward, router))], call)
 
     def _attended(self, sequences: int, seq: int, past: int) -> Asked:
-        whole = block if self.plan.tp == 1 else attention
-        call = Call(self.model, sequences, seq, past, self.plan.tp)
-        alone = Call(self.model, 1, sequences * seq, 0, self.plan.tp)
+        call, alone = self._call(sequences, seq, past), self._call(1, sequences * seq)
         added, wholes = list[Values](), list[Values]()
         for layer, times in self._kinds:
             each, rows = (
-                self._one(partial(whole, layer=layer), call),
-                self._one(partial(projections, layer=layer), alone),
+                self._one(_of(makers(call, layer)[0], layer), call),
+                self._one(_of(projections, layer), alone),
             )
             added.append(tuple([times * (a - b) for a, b in zip(each, rows, strict=True)]))
             wholes.append(tuple([times * a for a in each]))
@@ -199,13 +232,30 @@ class StepTimes:
 
     def _one(self, make: Callable[[Call], Piece], call: Call) -> Values:
         """Time and energy of a piece on the devices of a replica, with its collective and the host that starts it."""
-        piece, fleet = make(call), self.devices.fleet
-        ranks = self.plan.tp_group(0)
-        made = {rank: self.devices.piece(call, piece, rank) for rank in ranks}
+        piece, fleet, plan = make(call), self.devices.fleet, self.plan
+        made = {rank: self.devices.piece(call, piece, rank, rank < plan.tp) for rank in plan.stage_ranks(0)}
         seconds = max(each.cost.time_fs * FS / fleet.speeds[rank] for rank, each in made.items())
-        comm = fleet.collective(piece.kind, self.devices.message_B(piece.elements), [ranks]) if piece.kind else Comm()
-        joules = sum(each.cost.energy_J for each in made.values()) + comm.energy_J
-        return seconds + comm.time_fs * FS, joules
+        joules = sum(each.cost.energy_J for each in made.values())
+        for comm in self.devices.sent(plan, 0, piece):
+            seconds, joules = seconds + comm.time_fs * FS, joules + comm.energy_J
+        return seconds, joules
+
+
+def _of(make: Maker, layer: Layer) -> Callable[[Call], Piece]:
+    return lambda call: make(call, layer)
+
+
+def fullest(batch: Batch, groups: int) -> Batch:
+    """Return the share of a batch that the fullest of some groups of devices gets: sequences that decode are spread
+    evenly, chunks of prompts one by one to the emptiest group."""
+    decoding = -(-batch.decoding // groups)
+    loads: list[tuple[int, list[tuple[Prompt, int]]]] = [(0, []) for _ in range(groups)]
+    for chunk in sorted(batch.chunks, key=lambda each: -each[1]):
+        tokens, held = min(loads, key=lambda each: each[0])
+        loads[loads.index((tokens, held))] = tokens + chunk[1], [*held, chunk]
+    chunks = max(loads, key=lambda each: each[0])[1]
+    context = round(batch.context * decoding / batch.decoding) if batch.decoding else 0
+    return batch._replace(chunks=tuple(chunks), decoding=decoding, context=context, moved=-(-batch.moved // groups))
 
 
 def _sums(parts: Sequence[Values]) -> Values:

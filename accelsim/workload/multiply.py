@@ -62,7 +62,7 @@ def matrix_kernel(node: Node, graph: Graph, arrays: list[Array | None]) -> list[
         a, b = (shifted(x, node.attrs.get(key, 0)) for x, key in zip((a, b), ZERO_POINTS, strict=True))
         chosen = arrays[2]
         assert chosen is not None
-        return [by_expert(a, b, chosen, lambda x, w: _by_dot(x, w, rule, node.format))]
+        return [by_expert(node, a, b, chosen, lambda x, w: _by_dot(x, w, rule, node.format))]
     if rule:
         return [_by_rule(node, graph, a, b, arrays[2] if len(arrays) > 2 else None, rule)]
     return op.kernel(node, [a, b, *arrays[2:]])

@@ -20,7 +20,8 @@ import numpy as np
 from accelsim.cluster.collectives.choice import library_of
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.fit import read_collectives
-from accelsim.cluster.serving.pieces import ATTENTION, FEED_FORWARD, Call, Devices, attention, feed_forward
+from accelsim.cluster.serving.devices import Devices
+from accelsim.cluster.serving.pieces import ATTENTION, FEED_FORWARD, Call, attention, feed_forward
 from accelsim.cluster.shapes.building import build
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import fleet_of

@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.serving.pieces import Devices, serving_library
+from accelsim.cluster.serving.devices import Devices, serving_library
 from accelsim.cluster.serving.step import Layout
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import fleet_of

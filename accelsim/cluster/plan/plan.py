@@ -22,8 +22,9 @@ RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
 class Plan:
     """A plan to run a model on ``devices`` devices.
 
-    ``dp`` replicas, each of ``pp`` pipeline stages, each of ``tp`` devices that share its tensors. ``chunks``: pieces
-    of the model that each device holds (an interleaved pipeline). ``microbatches``: per replica and step.
+    ``dp`` replicas, each of ``pp`` pipeline stages, each of ``ep`` groups that share its experts, have all other
+    weights and compute samples of their own, each of ``tp`` devices that share its tensors. ``chunks``: pieces of the
+    model that each device holds (an interleaved pipeline). ``microbatches``: per replica and step.
     ``schedule``: a key of ``accelsim.cluster.schedules.SCHEDULES``. ``sp``: sequence parallel, with ``tp``. ``zero``:
     what replicas share out among them: 1 the states of the optimiser, 2 gradients too, 3 weights too. ``recompute``:
     what the backward pass computes again. ``period``: steps between two averagings of the replicas (local SGD; 1:
@@ -34,6 +35,7 @@ class Plan:
 
     dp: int = 1
     tp: int = 1
+    ep: int = 1
     pp: int = 1
     chunks: int = 1
     microbatches: int = 1
@@ -46,7 +48,12 @@ class Plan:
     @property
     def devices(self) -> int:
         """Number of devices."""
-        return self.dp * self.tp * self.pp
+        return self.data * self.tp * self.pp
+
+    @property
+    def data(self) -> int:
+        """Number of groups with samples of their own: ``dp`` times ``ep``."""
+        return self.dp * self.ep
 
     @property
     def shares_gradients(self) -> bool:
@@ -59,26 +66,35 @@ class Plan:
         return self.pp * self.chunks
 
     def rank(self, p: int, d: int, t: int) -> int:
-        """Return the device of pipeline rank ``p``, replica ``d``, part ``t`` of the tensors; t is fastest, then d,
-        then p."""
-        return (p * self.dp + d) * self.tp + t
+        """Return the device of pipeline rank ``p``, group ``d`` of ``data``, part ``t`` of the tensors; t is fastest,
+        then d, of which the groups of a replica come one after the other, then p."""
+        return (p * self.data + d) * self.tp + t
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """Return (pipeline rank, replica, tensor part) of a device."""
+        """Return (pipeline rank, group of ``data``, tensor part) of a device."""
         rest, t = divmod(rank, self.tp)
-        p, d = divmod(rest, self.dp)
+        p, d = divmod(rest, self.data)
         return p, d, t
 
     def stage_ranks(self, p: int) -> list[int]:
         """Return the devices of pipeline rank ``p`` in all replicas."""
-        return [self.rank(p, d, t) for d in range(self.dp) for t in range(self.tp)]
+        return [self.rank(p, d, t) for d in range(self.data) for t in range(self.tp)]
 
     def to_next(self, p: int) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:
         """Return pairs of devices between pipeline rank ``p`` and the next (after the last the first), and the
         tensor-parallel groups of the next."""
         to = (p + 1) % self.pp
         pairs = zip(self.stage_ranks(p), self.stage_ranks(to), strict=True)
-        return [*pairs], [self.tp_group(self.rank(to, d, 0)) for d in range(self.dp)]
+        return [*pairs], self.tp_groups(to)
+
+    def tp_groups(self, p: int) -> list[tuple[int, ...]]:
+        """Return the groups of devices that share tensors, of pipeline rank ``p``."""
+        return [self.tp_group(self.rank(p, d, 0)) for d in range(self.data)]
+
+    def ep_groups(self, p: int) -> list[tuple[int, ...]]:
+        """Return the groups of devices that share experts, of pipeline rank ``p``."""
+        firsts = range(0, self.data, self.ep)
+        return [tuple(self.rank(p, d + e, t) for e in range(self.ep)) for d in firsts for t in range(self.tp)]
 
     def tp_group(self, rank: int) -> tuple[int, ...]:
         """Return the devices that share the tensors of ``rank``'s stage and replica, in the order of their parts."""
@@ -87,8 +103,8 @@ class Plan:
 
     def dp_group(self, rank: int) -> tuple[int, ...]:
         """Return the devices that hold the same part of the model as ``rank``, one per replica."""
-        p, _, t = self.place(rank)
-        return tuple(self.rank(p, d, t) for d in range(self.dp))
+        p, d, t = self.place(rank)
+        return tuple(self.rank(p, first + d % self.ep, t) for first in range(0, self.data, self.ep))
 
     def __str__(self) -> str:
         """Return a text that ``parse_plan`` reads: what differs from one device, such as 'dp=2,pp=2'."""
@@ -117,7 +133,7 @@ FLAGS = {"": True, "true": True, "yes": True, "1": True, "false": False, "no": F
 """Texts after ``sp=``."""
 
 _READ: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("dp", "tp", "pp", "chunks", "microbatches", "period"), _count),
+    **dict.fromkeys(("dp", "tp", "ep", "pp", "chunks", "microbatches", "period"), _count),
     "schedule": str,
     "sp": lambda text: _one_of(FLAGS, text),
     "zero": lambda text: _count(text, 0, 3),
@@ -160,19 +176,26 @@ def parse_plan(text: str) -> Plan:
 
 
 def size_problems(
-    plan: Plan, devices: int | None, sizes: Mapping[str, int], layers: int, other: str = ""
+    plan: Plan, devices: int | None, sizes: Mapping[str, int], layers: int, other: str = "", experts: int = 0
 ) -> Iterator[Problem]:
-    """Yield what is wrong with the number of devices (None: any), ``sizes`` that tensor parallelism divides, and the
-    layers that stages divide.
+    """Yield what is wrong with the number of devices (None: any), ``sizes`` that tensor parallelism divides, the
+    ``experts`` that expert parallelism divides, and the layers that stages divide.
 
     ``other``: what to say of a cluster with as many devices as the plan, see ``Fleet.resized``.
     """
     if devices is not None and plan.devices != devices:
-        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
+        shared = f"ep={plan.ep} x " if plan.ep > 1 else ""
+        what = f"dp={plan.dp} x {shared}tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
         yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has{other}")
     for name, size in sizes.items():
         if size % plan.tp:
             yield Problem(f"tp={plan.tp} of {name}={size}", "--plan", f"a number that divides {size}")
+    if plan.ep > 1 and experts < 2:
+        yield Problem(f"ep={plan.ep} of a model without experts", "--plan", "dp, tp or pp: there is nothing to share")
+    elif plan.ep > 1 and experts % plan.ep:
+        near = sorted((each for each in range(1, experts + 1) if not experts % each), key=lambda n: abs(n - plan.ep))
+        expected = f"a number that divides {experts}, such as {' or '.join(map(str, sorted(near[:2])))}"
+        yield Problem(f"ep={plan.ep} of {count_of(experts, 'expert')}", "--plan", expected)
     if layers < plan.stages:
         chunks = f" x chunks={plan.chunks}" if plan.chunks > 1 else ""
         what, expected = f"pp={plan.pp}{chunks} of {count_of(layers, 'layer')}", count_of(layers, "stage")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from accelsim.cluster.plan.plan import Plan, parse_plan
-from accelsim.cluster.serving.pieces import Devices, serving_library
+from accelsim.cluster.serving.devices import Devices, serving_library
 from accelsim.cluster.serving.serve import Asked, Served, serve
 from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import fleet_of
@@ -41,5 +41,5 @@ def served(
     spec, setting = load_cluster(cluster, overrides), setting or PLAIN
     fleet = fleet_of(spec, setting, serving_library(spec, library, setting))
     devices = Devices(fleet, fleet.setting)
-    wanted = Asked(batch or shared.dp, prompt, new, ignore_capacity)
+    wanted = Asked(batch or shared.data, prompt, new, ignore_capacity)
     return serve(decoder, fleet, shared, wanted, told, devices), devices

@@ -14,7 +14,8 @@ from math import ceil
 from accelsim.account.energy import static_power_W
 from accelsim.account.interval import GENERATION, JOULES, TOKEN, joules_ends
 from accelsim.cluster.plan.plan import Plan, size_problems
-from accelsim.cluster.serving.pieces import HEAD, Devices
+from accelsim.cluster.serving.devices import Devices
+from accelsim.cluster.serving.pieces import HEAD
 from accelsim.cluster.serving.step import Layout, Line, ServedCall, along, step
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B
@@ -22,6 +23,7 @@ from accelsim.cluster.step.transformer import Transformer
 from accelsim.compiler.state import SERVING
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.kernels.whole import Interval, added, together, widened
+from accelsim.workload.routing import UNIFORM, Routing, read_routing
 
 Told = Callable[[float], None]
 
@@ -58,6 +60,14 @@ class Served:
     def fusion(self) -> str:
         """Fusion of functions into kernels."""
         return self.fleet.setting.fusion or SERVING
+
+    @property
+    def fuller(self) -> tuple[float, ...]:
+        """Load of the fullest of the devices that share experts, in means of all: in the prefill, in a step."""
+        plan = self.plan
+        layout = Layout(self.model, plan, self.asked.sequences // plan.data, routing_of(self.fleet))
+        calls = [layout.call(self.asked.prompt, 0), layout.call(1, self.asked.prompt)]
+        return tuple(call.fuller for call in calls[: 1 + bool(self.decoded)])
 
     @property
     def time_to_first_token_s(self) -> float:
@@ -185,7 +195,7 @@ def serve(
     """
     wrong = list(problems(model, fleet, plan, asked))
     UsageError.raise_for(wrong)
-    layout = Layout(model, plan, asked.sequences // plan.dp)
+    layout = Layout(model, plan, asked.sequences // plan.data, routing_of(fleet))
     devices = devices or Devices(fleet, fleet.setting)
     progress(0.0)
     if not asked.ignore_capacity:
@@ -208,20 +218,38 @@ TRAINING = ("chunks", "microbatches", "sp", "zero", "recompute", "period")
 def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iterator[Problem]:
     """Yield each problem: devices, widths, layers, sequences, fields of a plan that only a training has, tokens."""
     where = "--plan"
-    divided = {"heads": model.heads, "ffn": dict(model.params).get("expert_ffn", model.ffn)}
-    yield from size_problems(replace(plan, chunks=1), fleet.size, divided, model.layers, fleet.resized(plan.devices))
+    params = dict(model.params)
+    divided, experts = {"heads": model.heads, "ffn": params.get("expert_ffn", model.ffn)}, params.get("experts", 0)
+    other = fleet.resized(plan.devices)
+    yield from size_problems(replace(plan, chunks=1), fleet.size, divided, model.layers, other, experts)
+    yield from _routed(routing_of(fleet), experts)
     if model.kv_heads % plan.tp and plan.tp % model.kv_heads:
         what = f"tp={plan.tp} of kv_heads={model.kv_heads}"
         yield Problem(what, where, f"a number that divides {model.kv_heads}, or a multiple of it")
-    if asked.sequences % plan.dp:
+    if asked.sequences % plan.data:
         what = f"{count_of(asked.sequences, 'sequence')} on {count_of(plan.dp, 'replica')}"
-        yield Problem(what, "--batch", f"a multiple of {plan.dp}")
+        what += f" of {plan.ep} groups with sequences of their own" if plan.ep > 1 else ""
+        yield Problem(what, "--batch", f"a multiple of {plan.data}")
     for name in TRAINING:
         if getattr(plan, name) != getattr(Plan(), name):
-            yield Problem(f"{name} in a plan for serving", where, "dp, tp and pp: the rest is for training")
+            yield Problem(f"{name} in a plan for serving", where, "dp, tp, ep and pp: the rest is for training")
     total = asked.prompt + asked.new - 1
     if model.positions and total > model.positions:
         yield Problem(f"{total:,} tokens", model.name, f"at most {model.positions:,}, which have a learnt position")
+
+
+def routing_of(fleet: Fleet) -> Routing:
+    """Return how popular experts are in a setting. Raises UsageError."""
+    return read_routing(fleet.setting.routing)
+
+
+def _routed(routing: Routing, experts: int) -> Iterator[Problem]:
+    """Yield what is wrong with the popularity of so many experts."""
+    if routing != UNIFORM and experts < 2:
+        yield Problem(f"{routing} of a model without experts", "--routing", "a model with experts, or no routing")
+    elif routing.shares and experts % len(routing.shares):
+        what = f"{len(routing.shares)} shares of {experts} experts"
+        yield Problem(what, "--routing", f"one of each expert, or as many as divide {experts}")
 
 
 def needs(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> list[dict[str, int]]:

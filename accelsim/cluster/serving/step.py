@@ -11,12 +11,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.serving.pieces import Call, Devices, Piece, pieces
+from accelsim.cluster.serving.devices import Devices
+from accelsim.cluster.serving.pieces import Call, Piece, pieces
 from accelsim.cluster.step.costs import scaled
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.kernels.whole import KernelSeconds
 from accelsim.time import FS
+from accelsim.workload.routing import UNIFORM, Routing
 from accelsim.workload.zoo.style import Layer
 
 T = TypeVar("T")
@@ -100,11 +102,13 @@ def along(
 
 
 class Layout(NamedTuple):
-    """A model on devices: ``sequences`` of each replica, in ``groups`` that follow each other through the pipeline."""
+    """A model on devices: ``sequences`` of each group of devices with its own, see ``Plan.data``, in ``groups`` that
+    follow each other through the pipeline."""
 
     model: Transformer
     plan: Plan
     sequences: int
+    routing: Routing = UNIFORM
 
     @property
     def groups(self) -> int:
@@ -125,7 +129,7 @@ class Layout(NamedTuple):
 
     def call(self, seq: int, past: int) -> Call:
         """Return the call of one group on ``seq`` tokens after ``past``."""
-        return Call(self.model, self.batch, seq, past, self.plan.tp)
+        return Call(self.model, self.batch, seq, past, self.plan.tp, self.plan.ep, self.routing)
 
     def stage(self, call: Call, stage: int) -> Iterator[tuple[Piece, int]]:
         """Yield the pieces of a stage, each with its count."""
@@ -210,14 +214,14 @@ def step(devices: Devices, layout: Layout, seq: int, past: int) -> ServedCall:
 
 def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
     plan, fleet = layout.plan, devices.fleet
-    groups = [plan.tp_group(plan.rank(index, d, 0)) for d in range(plan.dp)]
-    ranks = [rank for group in groups for rank in group]
+    ranks = plan.stage_ranks(index)
+    full = {rank for group in plan.ep_groups(index) for rank in group[:1]}
     compute = products = links = 0.0
     joules = dict.fromkeys(ranks, 0.0)
     parts: list[KernelSeconds] | None = []
     moved = macs = collectives = asked = 0
     for piece, times in layout.stage(call, index):
-        made = {rank: devices.piece(call, piece, rank) for rank in ranks}
+        made = {rank: devices.piece(call, piece, rank, rank in full) for rank in ranks}
         slowest = max(ranks, key=lambda rank: made[rank].cost.time_fs * FS / fleet.speeds[rank])
         cost, speed = made[slowest].cost, fleet.speeds[slowest]
         compute += times * (cost.time_fs * FS) / speed
@@ -227,10 +231,10 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         moved, macs = moved + times * cost.moved_B, macs + times * cost.macs
         known = parts is not None and made[slowest].timed
         parts = [*(parts or ()), *scaled(cost.parts, times / speed)] if known else None
-        nbytes = devices.message_B(piece.elements)
-        comm = fleet.collective(piece.kind, nbytes, groups) if piece.kind else Comm()
-        collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
-        asked += times * (cost.kernels + bool(comm.time_fs))
+        asked += times * cost.kernels
+        for comm in devices.sent(plan, index, piece):
+            collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
+            asked += times * bool(comm.time_fs)
     sent = Comm()
     if index < plan.pp - 1:  # activations, of a tensor-parallel group both terms of the residual
         sent = fleet.passed_on(plan, index, devices.message_B(min(2, plan.tp) * call.rows * layout.model.hidden))

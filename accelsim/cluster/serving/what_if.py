@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from accelsim.cluster.serving.pieces import Devices
+from accelsim.cluster.serving.devices import Devices
 from accelsim.cluster.serving.serve import Served, serve
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.spec.collectives import Collectives

@@ -103,7 +103,7 @@ class Setting:
     ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it); ``overlap_tensor``: collectives of
     sequence parallelism overlap with products (see ``accelsim.cluster.step.tensor``); ``offload``: activations wait in
     the memory of the host (see ``accelsim.cluster.step.memory``); ``quantiser``, ``kv_dtype``, ``stack``: of serving,
-    as ``Request`` has them."""
+    as ``Request`` has them; ``routing``: how popular experts are, see ``accelsim.workload.routing``."""
 
     dtype: str = ""
     fusion: str = ""
@@ -115,6 +115,7 @@ class Setting:
     quantiser: str = ""
     kv_dtype: str = ""
     stack: str = ""
+    routing: str = ""
 
     def __post_init__(self) -> None:
         """Call formats by their own names: fp8 is fp8_e4m3fn."""

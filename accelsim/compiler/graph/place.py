@@ -44,10 +44,10 @@ def _tell_routing(state: State) -> None:
     products = [node for node in state.graph.nodes if node.op == "ExpertMatMul"]
     if not products:
         return
-    from accelsim.workload.ops.experts import spread
+    from accelsim.workload.ops.experts import spread_of
 
-    shapes = [(*tensors[node.inputs[2]].shape[:2], tensors[node.inputs[1]].shape[0]) for node in products]
-    spreads = Counter((spread(tokens, k, experts), experts) for tokens, k, experts in shapes)
+    sizes = [(node, tensors[node.inputs[2]].shape, tensors[node.inputs[1]].shape[0]) for node in products]
+    spreads = Counter((spread_of(*each), each[2]) for each in sizes)
     for (even, experts), count in spreads.items():
         state.notes.append(
             f"route: time, traffic and energy of {count_of(count, 'product')} are those of a uniform routing, "

@@ -145,7 +145,7 @@ def _step(model: str, on: str, options: Options) -> Read:
 
 ALL = {"values", "set", "batch", "param", "dtype", "fusion", "site", "ignore_capacity"}
 """Options of every kind."""
-SERVES = {"dtype", "fusion", "site", "quantiser", "kv_dtype", "stack"}
+SERVES = {"dtype", "fusion", "site", "quantiser", "kv_dtype", "stack", "routing"}
 STEPS = {"dtype", "fusion", "site", "attention", "overlap_tensor", "offload"}
 """Fields of ``Setting`` that a generation on a cluster has, and a training step."""
 RUNS = frozenset(each.name for each in fields(Request)) - {"model", "on"}

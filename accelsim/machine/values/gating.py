@@ -35,7 +35,7 @@ def of_node(node: Node, graph: Graph, operands: Sequence[Array]) -> int:
     a, b = operands[:2]
     if node.op == "ExpertMatMul":
         ones, others = ((side != 0).astype(np.float64) for side in (a, b))
-        return int(by_expert(ones, others, operands[2], np.matmul).sum())
+        return int(by_expert(node, ones, others, operands[2], np.matmul).sum())
     ins = [graph.tensors[name] if name else None for name in node.inputs]
     gemm = op.gemm(node, ins, [graph.tensors[node.outputs[0]]])
     assert gemm is not None

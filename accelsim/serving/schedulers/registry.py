@@ -21,6 +21,8 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
 """Schedulers by name."""
 Setting = int | float | bool | str
 """Value of a setting."""
+PER_GROUP = ("budget", "most")
+"""Settings that limit what a step computes."""
 WORDS = {"yes": True, "no": False}
 
 
@@ -34,6 +36,11 @@ class Policy(NamedTuple):
     def largest(self) -> int:
         """Most tokens of a step."""
         return int(self.settings[self.kind.LARGEST])
+
+    def together(self, groups: int) -> Policy:
+        """Return the policy of so many groups of devices that have the settings each, and one queue."""
+        each = {name: value for name, value in self.settings.items() if name in {*PER_GROUP, self.kind.LARGEST}}
+        return self._replace(settings={**self.settings, **{name: groups * value for name, value in each.items()}})
 
     def pool(self, blocks: int, shared: bool) -> Pool:
         """Return new room of so many blocks. ``shared``: some prompts share prefixes."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
-from accelsim.workload.ops.base import Gemm, Op, Work, register
+from accelsim.workload.ops.base import Gemm, Op, Shape, Work, register
 from accelsim.workload.ops.conv import accumulator
 from accelsim.workload.ops.product import product, shifted
 from accelsim.workload.ops.unary import sigmoid
@@ -28,12 +28,13 @@ class Spread(NamedTuple):
     rows: int
 
 
-def spread(tokens: int, k: int, experts: int) -> Spread:
+def spread(tokens: int, k: int, experts: int, reached: int = 0) -> Spread:
     """Return the routing that stands for all: ``k`` experts of each token, drawn uniformly and independently.
 
-    So many different ones are expected, E (1 - (1 - k / E)^tokens), rounded; they take equally many rows.
+    So many different ones are expected, E (1 - (1 - k / E)^tokens), rounded, unless ``reached`` says how many; they
+    take equally many rows.
     """
-    groups = max(k, round(experts * (1 - (1 - k / experts) ** tokens)))
+    groups = reached or max(k, round(experts * (1 - (1 - k / experts) ** tokens)))
     return Spread(groups, -(-tokens * k // groups))
 
 
@@ -90,6 +91,12 @@ def _gate_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 register(Op("TopKGating", "reduce", _gate_infer, _gate, _gate_work))
 
 
+def spread_of(node: Node, chosen: Shape, experts: int) -> Spread:
+    """Return the routing of a product of experts; its attribute ``reached`` is that of ``spread``."""
+    tokens, k = chosen
+    return spread(tokens, k, experts, node.attrs.get("reached", 0))
+
+
 def _shared_infer(node: Node, ins: Ins) -> Infers:
     x, w, chosen = (tensor(node, ins, index) for index in range(3))
     require(
@@ -99,7 +106,7 @@ def _shared_infer(node: Node, ins: Ins) -> Infers:
         "rows [n, k] and experts [e, k, m]",
     )
     require(x.shape[1] == w.shape[1], node, f"inner sizes {x.shape[1]} and {w.shape[1]} differ")
-    even = spread(chosen.shape[0], chosen.shape[1], w.shape[0])
+    even = spread_of(node, chosen.shape, w.shape[0])
     rows = {chosen.shape[0], chosen.elements, even.groups * even.rows}
     require(x.shape[0] in rows, node, f"{x.shape[0]} rows", " or ".join(map(str, sorted(rows))))
     return [((even.groups * even.rows, w.shape[2]), accumulator(x.dtype))]
@@ -108,12 +115,12 @@ def _shared_infer(node: Node, ins: Ins) -> Infers:
 Multiply = Callable[[Array, Array], Array]
 
 
-def by_expert(x: Array, w: Array, chosen: Array, multiply: Multiply) -> Array:
+def by_expert(node: Node, x: Array, w: Array, chosen: Array, multiply: Multiply) -> Array:
     """Rows times the weights of their expert: [groups * rows of the even spread, m]; padding is zero.
 
     ``x``: a row for each token, or one for each choice; ``multiply``: [rows, k] x [k, m].
     """
-    even, experts = spread(chosen.shape[0], chosen.shape[1], len(w)), chosen.reshape(-1)
+    even, experts = spread_of(node, chosen.shape, len(w)), chosen.reshape(-1)
     x = np.repeat(x, chosen.shape[1], axis=0) if len(x) == len(chosen) else x[: chosen.size]
     found = {int(expert): multiply(x[experts == expert], w[expert]) for expert in np.unique(experts)}
     kind = next(iter(found.values())).dtype
@@ -126,12 +133,12 @@ def by_expert(x: Array, w: Array, chosen: Array, multiply: Multiply) -> Array:
 def _experts(node: Node, values: Values) -> list[Array]:
     x = shifted(array(values, 0), node.attrs.get("a_zero_point", 0))
     w = shifted(array(values, 1), node.attrs.get("b_zero_point", 0))
-    return [by_expert(x, w, array(values, 2), product)]
+    return [by_expert(node, x, w, array(values, 2), product)]
 
 
 def _experts_gemm(node: Node, ins: Ins, outs: list[Tensor]) -> Gemm:
     x, w, chosen = (tensor(node, ins, index) for index in range(3))
-    even = spread(chosen.shape[0], chosen.shape[1], w.shape[0])
+    even = spread_of(node, chosen.shape, w.shape[0])
     return Gemm(even.groups, even.rows, w.shape[2], w.shape[1], x.name, w.name)
 
 

@@ -50,30 +50,35 @@ class Feed:
     def mixture(self, x: str, name: str) -> str:
         """Write the ``top_k`` experts that a router chooses for each token (Shazeer et al., arXiv 1701.06538), and the
         shared ones."""
+        made = self.style.experts or Experts()
+        fed = self.b.reshaped(self.experts(*self.routed(x, name), name), self.b.shape(x), f"{name}.fed")
+        return self.b.op("Add", [fed, self.shared(x, name)], f"{name}.all") if made.shared else fed
+
+    def routed(self, x: str, name: str) -> tuple[str, str, str]:
+        """Write the rows of all tokens, and the shares and the numbers of the experts of each."""
         b, sizes, made = self.b, self.sizes, self.style.experts or Experts()
+        rows = b.reshaped(x, (sizes.batch * sizes.seq, sizes.hidden), f"{name}.tokens")
+        inputs = [b.project(rows, sizes.experts, f"{name}.router", bias=made.bias)]
+        inputs += [b.weight(f"{name}.correction", (sizes.experts,))] if made.corrected else []
+        outputs = [f"{name}.gates", f"{name}.experts"]
+        gates, chosen = b.ops("TopKGating", inputs, outputs, f"{name}.gating", k=sizes.top_k, **made.gating)
+        return rows, gates, chosen
+
+    def experts(self, rows: str, gates: str, chosen: str, name: str) -> str:
+        """Write what the experts of each token make of it, times their shares, added up: [tokens, hidden]."""
+        b, sizes = self.b, self.sizes
         tokens, k, hidden = sizes.batch * sizes.seq, sizes.top_k, sizes.hidden
-        rows = b.reshaped(x, (tokens, hidden), f"{name}.tokens")
-        gates, chosen = self._chosen(rows, made, name)
         gate = self._by_expert(rows, chosen, f"{name}.gate", sizes.expert_ffn)
         up = self._by_expert(rows, chosen, f"{name}.up", sizes.expert_ffn)
         y = self._by_expert(GATES[self.style.activation](b, gate, up, name), chosen, f"{name}.down", hidden)
         y = b.reshaped(self._cut(y, f"{name}.chosen"), (tokens, k, hidden), f"{name}.by_choice")
         weighed = b.op("Mul", [y, b.reshaped(gates, (tokens, k, 1), f"{name}.shares")], f"{name}.weighed")
-        total = b.op("ReduceSum", [weighed], f"{name}.mixture", axes=[1], keepdims=0)
-        fed = b.reshaped(total, b.shape(x), f"{name}.fed")
-        return b.op("Add", [fed, self._shared(x, made, name)], f"{name}.all") if made.shared else fed
+        return b.op("ReduceSum", [weighed], f"{name}.mixture", axes=[1], keepdims=0)
 
-    def _chosen(self, rows: str, made: Experts, name: str) -> tuple[str, str]:
-        """The shares and the numbers of the experts of each token."""
-        b, sizes = self.b, self.sizes
-        inputs = [b.project(rows, sizes.experts, f"{name}.router", bias=made.bias)]
-        inputs += [b.weight(f"{name}.correction", (sizes.experts,))] if made.corrected else []
-        outputs = [f"{name}.gates", f"{name}.experts"]
-        gates, chosen = b.ops("TopKGating", inputs, outputs, f"{name}.gating", k=sizes.top_k, **made.gating)
-        return gates, chosen
-
-    def _shared(self, x: str, made: Experts, name: str) -> str:
-        b, width = self.b, self.sizes.part(made.shared)
+    def shared(self, x: str, name: str) -> str:
+        """Write the experts that take all tokens."""
+        b, made = self.b, self.style.experts or Experts()
+        width = self.sizes.part(made.shared)
         y = self._gated(x, width, f"{name}.shared")
         if not made.shared_gate:
             return y
@@ -92,7 +97,8 @@ class Feed:
         """Rows times the weights of their experts, with a bias of each expert where the model has them."""
         b = self.b
         weight = b.weight(f"{name}.weight", (self.sizes.experts, b.shape(x)[1], features))
-        y = b.op("ExpertMatMul", [x, weight, chosen], name, a_zero_point=0, b_zero_point=0)
+        reached = {"reached": self.sizes.reached} if self.sizes.reached else {}
+        y = b.op("ExpertMatMul", [x, weight, chosen], name, a_zero_point=0, b_zero_point=0, **reached)
         if self.style.experts is None or not self.style.experts.bias:
             return y
         table = b.weight(f"{name}.bias", (self.sizes.experts, features))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from accelsim.workload.zoo.entry import Params
@@ -13,7 +13,8 @@ from accelsim.workload.zoo.style import Style
 class Sizes:
     """Sizes of a call: ``seq`` tokens of ``batch`` sequences after ``past`` earlier ones, on one of ``share`` devices
     that split heads and inner widths; ``heads``, ``kv_heads``, ``ffn`` and ``expert_ffn`` are those of one device.
-    ``biased``: projections with biases, 'qkv', 'out', 'ffn'."""
+    ``biased``: projections with biases, 'qkv', 'out', 'ffn'. ``reached``: experts with a token (0: as many as expected
+    of a uniform routing)."""
 
     batch: int
     seq: int
@@ -28,6 +29,7 @@ class Sizes:
     top_k: int
     biased: tuple[str, ...]
     share: int = 1
+    reached: int = 0
 
     @classmethod
     def of(cls, batch: int, params: Params, style: Style, share: int = 1) -> Sizes:
@@ -39,6 +41,10 @@ class Sizes:
             ceil(params.get("expert_ffn", ffn) / share), params.get("experts", 1), params.get("top_k", 1),
             ("qkv", "out", "ffn") if params["bias"] else style.biased, share,
         )  # fmt: skip
+
+    def received(self, rows: int, experts: int, reached: int) -> Sizes:
+        """Return the sizes of a device that has so many of the experts and gets ``rows``, each for one of these."""
+        return replace(self, batch=1, seq=rows, experts=experts, top_k=1, reached=reached)
 
     def part(self, width: int) -> int:
         """Return one device's part of a width."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.serving.pieces import Devices, serving_library
+from accelsim.cluster.serving.devices import Devices, serving_library
 from accelsim.cluster.serving.step import Layout
 from accelsim.cluster.step.costs import PLAIN
 from accelsim.cluster.step.fleet import fleet_of

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.serving.pieces import Devices
+from accelsim.cluster.serving.devices import Devices
 from accelsim.cluster.serving.step import Layout, step
 from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import fleet_of

@@ -16,7 +16,8 @@ from accelsim.cli import main
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.plan.plan import parse_plan
 from accelsim.cluster.serving.asked import served
-from accelsim.cluster.serving.pieces import Call, Devices, attention, embedding, feed_forward, head
+from accelsim.cluster.serving.devices import Devices
+from accelsim.cluster.serving.pieces import Call, attention, embedding, feed_forward, head
 from accelsim.cluster.serving.serve import Asked, Served, cache_B, needs, serve
 from accelsim.cluster.serving.step import Layout
 from accelsim.cluster.serving.what_if import what_ifs
