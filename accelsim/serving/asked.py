@@ -23,7 +23,7 @@ from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
 from accelsim.seeds import generator
 from accelsim.serving.blocks import TOKENS
-from accelsim.serving.front import hosted, way_s
+from accelsim.serving.front import Way, hosted, stretched
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
 from accelsim.serving.replica import Steps
 from accelsim.serving.requests import Request
@@ -93,9 +93,9 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class Served:
-    """Outcome of a question: the service with step times as predicted; the ``ends``, where all steps take as long as
-    at the ends of the interval of a step (None without one); all replicas, or those for prompts and those for tokens;
-    ``page``: tokens of a block; ``front``: the engine around the steps."""
+    """Outcome of a question: the service with step times as predicted; the ``ends``, where all steps, and the way to
+    the queue, take as long as at the ends of their intervals (None without one of steps); all replicas, or those for
+    prompts and those for tokens; ``page``: tokens of a block; ``front``: the engine around the steps."""
 
     question: Question
     model: Transformer
@@ -152,12 +152,13 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
         route = ROUTERS[question.router]
         costs = [hosted(partial(each.times.scaled, factor), front) for each in groups]
         second = move and Second(made[1], costs[1], route(), move)
-        return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, partial(way_s, front))
+        return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, Way(front))
 
     found = run(1.0)
     layout = Layout(model, groups[-1].times.plan, 1, routing_of(fleet))
     factors = factors_of(found, devices, layout) if ends else None
-    slow = None if factors is None else (run(factors[0]), run(factors[1]))
+    low, high = (stretched(front, end) for end in (-1, 1))
+    slow = None if factors is None else (run(factors[0], front=low), run(factors[1], front=high))
     return Served(question, model, devices, load, found, slow, tuple(groups), policy.kind.PAGE, run, front)
 
 

@@ -19,6 +19,20 @@ def hosted(cost: Cost, front: Front) -> Cost:
     return whole
 
 
-def way_s(front: Front, request: Request) -> float:
-    """Return the time that a request spends between its client and the queue, s."""
-    return front.request + front.token * request.prompt
+def stretched(front: Front, end: int) -> Front:
+    """Return a front whose way to the queue is as short (-1) or as long (1) as it may be (90 %)."""
+    factor = front.factor**end
+    return front.model_copy(update={"request": factor * front.request, "token": factor * front.token})
+
+
+class Way:
+    """The way between a client and the queue."""
+
+    def __init__(self, front: Front) -> None:
+        self._front, self._known = front, set[int | str]()
+
+    def __call__(self, request: Request) -> float:
+        """Return the time that a request spends there, s; called in order of arrival."""
+        again = sum(tokens for name, tokens in request.prefix if name in self._known)
+        self._known.update(name for name, _ in request.prefix)
+        return self._front.request + self._front.token * (request.prompt - again)

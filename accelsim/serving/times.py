@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from accelsim import usercache
@@ -50,6 +50,8 @@ def key_of(spec: ClusterSpec, devices: Devices) -> str:
     """Return a hash of all that times of steps are simulated from, but for model and plan; '' where nothing is kept."""
     files, setting = usercache.key_of(where.names("power").values()), devices.setting
     site = load_site(setting.site) if setting.site else None
+    if site is not None and site.around:
+        setting, site = replace(setting, site=None), None
     chips = dict.fromkeys(map(repr, devices.fleet.chips))
     return usercache.digest([files, *chips, *map(repr, (spec, setting, site))]) if files else ""
 

@@ -24,6 +24,10 @@ Overhead = Annotated[float, Field(ge=1, le=5)]
 """Energy of a whole site per energy of its machines, 1 to 5."""
 
 
+Spread = Annotated[float, Field(ge=1, le=100)]
+"""Ratio of an end of an interval and its middle, 1 to 100."""
+
+
 class Machine(Model):
     """A machine that can be bought: a cluster or a chip, by its name."""
 
@@ -60,7 +64,8 @@ class Front(Model):
     step: Seconds = Field(0.0, ge=0, description="work on the host in each step, for which the chips wait")
     sequence: Seconds = Field(0.0, ge=0, description="more of it for each sequence of a step")
     request: Seconds = Field(0.0, ge=0, description="from a client to the queue and back: network, HTTP")
-    token: Seconds = Field(0.0, ge=0, description="more of it for each token of a prompt: tokenizer, text")
+    token: Seconds = Field(0.0, ge=0, description="more of it for each token of a prompt that no earlier one shares")
+    factor: Spread = Field(1.0, description="the way may be so many times as long, or as short (90 %)")
 
 
 class Site(Model):
@@ -77,6 +82,11 @@ class Site(Model):
     owning: Owning | None = Field(None, description="what owning machines costs here")
     front: Front | None = Field(None, description="serving engine of this place, around its steps")
 
+    @property
+    def around(self) -> bool:
+        """Return whether it states what is around chips, and nothing of them."""
+        return self.front is not None and not self.measured and all(getattr(self, field) is None for field in FIELDS)
+
 
 FIELDS = ("sustained_clock", "dispatch")
 """Numbers of a site, named as the constants of an engine that they replace."""
@@ -84,7 +94,7 @@ FIELDS = ("sustained_clock", "dispatch")
 
 def with_site(chip: Chip, site: Site) -> Chip:
     """The chip at a site. Raises UsageError for a chip whose engines know none of its numbers."""
-    if site.front is not None and not site.measured and all(getattr(site, field) is None for field in FIELDS):
+    if site.around:
         return chip
     known, block = constants(chip), chip.calibration
     if block is not None and site.host_of_chip and block.host is not None:

@@ -12,7 +12,9 @@ from accelsim.errors import SpecError
 from accelsim.serving.asked import Question, served
 from accelsim.spec.yaml.chips import load_site
 from tests.validation.measured import ABSENT
-from tests.validation.serving_front import errors, rows
+from tests.validation.serving_front import seen
+from tests.validation.serving_loads import errors, loads, opened, ranked, steady
+from tests.validation.serving_loops import QWEN, rows
 
 ALONE = Question("llama?layers=1", "h100-sxm", "constant:0.001/s", "fixed:8,4", requests=3)
 
@@ -34,15 +36,22 @@ def test_an_unknown_site_is_named() -> None:
 
 
 def test_measured_loops_take_about_as_long() -> None:
-    found = [
-        row for row in rows() if not row.fit and row.model == "Qwen/Qwen3-32B" and row.tp == 2 and row.prompt == 1024
-    ]
+    found = [row for row in rows() if not seen(row) and row.model == QWEN and row.tp == 2 and row.prompt == 922]
     if not found:
         pytest.skip(ABSENT)
-    front = load_site("vllm-server").front
-    assert front is not None
-    first, each = np.median(abs(errors(found[:6], front)), axis=0)
-    assert first < 0.25 and each < 0.08
+    short = sorted((row for row in found if row.engine == "vllm"), key=lambda row: row.clients)
+    compared = [steady(row) for row in short[:3]]
+    assert np.median(abs(errors(compared, "ttft_s"))) < 0.25 and np.median(abs(errors(compared, "tpot_s"))) < 0.08
+    assert all(each.held("tpot_s") for each in compared) and np.mean([each.held("ttft_s") for each in compared]) > 0.7
+    assert ranked(compared, "tpot_s").all()
+
+
+def test_a_measured_open_loop_takes_about_as_long() -> None:
+    found = [load for load in loads() if load.name == "18-llama-3-1-8b-tp1-codegen-1"]
+    if not found:
+        pytest.skip(ABSENT)
+    compared = opened(found[0], span_s=20)
+    assert abs(compared.error("ttft_s")) < 0.3 and abs(compared.error("e2e_s")) < 0.12
 
 
 def test_formats_have_other_names() -> None:
