@@ -70,8 +70,9 @@ class Best(Generic[S]):
         """Return what the first cost of a candidate must not exceed to be one of the best."""
         return float(self._keys[-1, 0]) if len(self._top) == self._most else float("inf")
 
-    def take(self, choices: Ints) -> Floats:
-        """Return the first costs of candidates [N, columns], infinite where they are not legal; remember the best."""
+    def take(self, choices: Ints, distinct: bool = False) -> Floats:
+        """Return the first costs of candidates [N, columns], infinite where they are not legal; remember the best.
+        ``distinct``: none of them was taken before."""
         costs, scored = self._source.costs(choices, self.limit)
         self.scored += scored
         first: Floats = costs[:, 0]
@@ -79,15 +80,16 @@ class Best(Generic[S]):
         if len(rows) > self._most:
             rows = rows[first[rows] <= np.partition(first[rows], self._most - 1)[self._most - 1]]
         if len(rows):
-            self._remember(choices[rows], costs[rows])
+            self._remember(choices[rows], costs[rows], distinct)
         return first
 
-    def _remember(self, choices: Ints, costs: Floats) -> None:
+    def _remember(self, choices: Ints, costs: Floats, distinct: bool) -> None:
         """Take these among the best, each once; of equals those that were first."""
         if len(self._top):
             choices, costs = np.concatenate([self._top, choices]), np.concatenate([self._keys, costs])
-        _, first = np.unique(choices, axis=0, return_index=True)
-        first = np.sort(first)
+        first = np.arange(len(choices))
+        if not distinct:
+            first = np.sort(np.unique(choices, axis=0, return_index=True)[1])
         best = first[np.lexsort(costs[first].T[::-1])][: self._most]
         self._top, self._keys = choices[best], costs[best]
 
@@ -166,7 +168,7 @@ class _Walk(Best[Problem]):
         for start in range(0, size, BATCH):
             numbers = range(start, min(start + BATCH, size))
             self.tried += len(numbers)
-            self.take(self._source.listed(numbers))
+            self.take(self._source.listed(numbers), distinct=True)
 
     def walks(self, rng: np.random.Generator, effort: str | float) -> None:
         """Try random candidates; let the best walk, each to a neighbour that is not much worse; then descend."""

@@ -132,7 +132,7 @@ class Tables:
         return table
 
 
-TABLES = Tables(400_000)
+TABLES = Tables(1_000_000)
 
 
 class Known:
