@@ -29,21 +29,26 @@ def choose_mapping(step: Lowering, depends: object, mappings: Sequence[M], write
 
 def step_program(step: Lowering, mapping: M, write: Writer[M]) -> Program:
     """Return the commands of a step with this mapping, and of nothing else. Raises Infeasible where it does not fit."""
-    layout, node = _with_operands(step), step.node
-    gemm = write(replace(step, layout=layout, index=0, tuner=None, notes=[]), mapping).gemm
+    node, builder = step.node, Builder(step.layout.roles.engines(), step.layout.builder.sequential)
+    alone = without_others(step, builder)
+    layout, gemm = alone.layout, write(alone, mapping).gemm
     out = layout.graph.tensors[node.writes[0]]
     row = Step(node.name, node.label(), node.engine, out.shape, node, gemm.macs, gemm=gemm, mapping=mapping)
-    builder = layout.builder
     return Program(
         graph=layout.graph, chip=layout.roles.chip, dtype=step.dtype, commands=builder.commands,
         regions=builder.regions, steps=[row], presets=layout.presets, results={}, engines=builder.engines,
     )  # fmt: skip
 
 
-def _with_operands(step: Lowering) -> Layout:
-    """A layout of nothing but what the step reads, and of room that others take."""
+def without_others(step: Lowering, builder: Builder) -> Lowering:
+    """Return the step as if it were the only one of a program that ``builder`` writes: its operands are where they are,
+    and others take as much room."""
+    return replace(step, layout=_with_operands(step, builder), index=0, tuner=None, notes=[])
+
+
+def _with_operands(step: Lowering, builder: Builder) -> Layout:
     was = step.layout
-    layout = was.anew(Builder(was.roles.engines(), was.builder.sequential))
+    layout = was.anew(builder)
     buffer = was.roles.activations
     for name in dict.fromkeys(step.node.reads):
         place, tensor = was.place(name), was.graph.tensors[name]

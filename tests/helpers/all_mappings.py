@@ -69,4 +69,4 @@ class Product:
         assert found.exhaustive
         for leader in found.leaders:
             if leader.costs[0] < clocks:
-                yield search.kept(tilings.mappings([leader.choices])(0))
+                yield tilings.mappings([leader.choices], search.kept)(0)

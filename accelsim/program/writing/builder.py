@@ -109,37 +109,44 @@ class Builder:
         reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
     ) -> int:  # fmt: skip
         """Append a command; ``reads`` and ``writes`` are (region, role) pairs, see ``Use``. Returns its id."""
+        ident, history = len(self.commands), self.histories
+        read = [_tuple(Use, (region, history[region].version, role)) for region, role in reads]
+        waits = self.awaited(kind, engine, work, reads, writes)
+        done = [_tuple(Use, (region, history[region].version, role)) for region, role in writes]
+        self.commands.append(
+            Command(ident, kind, engine, op, label, work, effect,
+                    tuple(waits), tuple(read), tuple(done), tuple(actions), self.core)
+        )  # fmt: skip
+        return ident
+
+    def awaited(
+        self, kind: CommandKind, engine: str, work: Work, reads: Sequence[tuple[int, str]],
+        writes: Sequence[tuple[int, str]],
+    ) -> dict[Wait, None]:  # fmt: skip
+        """Note what the next command reads and writes, and return what it has to wait for."""
         ident, history, commands = len(self.commands), self.histories, self.commands
         waits: dict[Wait, None] = {}
         in_order = self.engines[engine] in self.sequential
-        uses = []
         for region, role in reads:
             past = history[region]
-            uses.append(_tuple(Use, (region, past.version, role)))
             if past.writer is not None:
                 why = role if role in OPERANDS else "full"
                 for writer in (past.writer, *past.beside) if past.beside else (past.writer,):
                     if not (in_order and commands[writer].engine == engine):
                         waits[_tuple(Wait, (writer, "done", why))] = None
-        done = []
         for region, role in writes:
             if role in OPENING:
                 self._wait_for_users(engine, kind, region, waits)
                 history[region] = History(history[region].version + 1)
             if role != "whole":
                 self._note_piece(ident, engine, region, role, waits)
-            done.append(_tuple(Use, (region, history[region].version, role)))
             if role in CLOSING:
                 history[region].writer = ident
         port = work.memory if isinstance(work, Transfer) else ""  # transfers of one port end in order
         for region, role in reads:
             phase: Phase = role if kind == "MatMul" and role in OPERANDS else "done"  # type: ignore[assignment]
             history[region].readers[engine, port or phase] = (ident, phase)
-        commands.append(
-            Command(ident, kind, engine, op, label, work, effect,
-                    tuple(waits), tuple(uses), tuple(done), tuple(actions), self.core)
-        )  # fmt: skip
-        return ident
+        return waits
 
     def _note_piece(self, ident: int, engine: str, region: int, role: str, waits: dict[Wait, None]) -> None:
         """Pieces of a version may come from several engines: none before the former users are done, as the first."""

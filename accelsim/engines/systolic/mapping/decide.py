@@ -7,13 +7,15 @@ from contextlib import suppress
 from math import exp, inf, log1p
 from typing import NamedTuple
 
+import numpy as np
+
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.engines.systolic.mapping.known import TAPES, Rooms, Taped
-from accelsim.engines.systolic.mapping.rehearsal import Rehearsal, Tape, tape_of
+from accelsim.engines.systolic.mapping.rehearsal import Rehearsal, Tape, TapeWriter
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.engines.systolic.mapping.space import ESTIMATE, RESOLUTION, TILES, TRAFFIC, steps
-from accelsim.engines.tuning import step_program
+from accelsim.engines.tuning import step_program, without_others
 from accelsim.errors import Infeasible
 from accelsim.program.mapping import Mapping
 from accelsim.program.program import Program
@@ -71,7 +73,9 @@ def fastest(
     for name in step.node.reads:  # where operands lie is one of the things that candidates are written by
         step.layout.place(name)
     rooms = _rooms(step.layout)
-    queue = [leaders[0], *sorted(leaders[1:], key=_first)]
+    first = steps(np.array([each.costs[ESTIMATE] for each in leaders])).tolist()
+    order = sorted(range(1, len(leaders)), key=lambda at: (first[at], leaders[at].costs[TILES]))
+    queue = [leaders[at] for at in (0, *order)]
     for left, waiting in ((effort.tiles, queue), (effort.tiles // SMALL, sorted(queue, key=_smallest))):
         for leader in waiting:
             costs = leader.costs
@@ -96,18 +100,16 @@ def _rooms(layout: Layout) -> dict[str, int]:
     return {name: layout.spaces[name].room_after([]) or 0 for name in (roles.activations, roles.weights, roles.sums)}
 
 
-def _tape(step: Lowering, gemm: Gemm, mapping: Mapping, rooms: Rooms) -> Taped:
+def taped(step: Lowering, gemm: Gemm, mapping: Mapping, rooms: Rooms) -> Taped:
     """Return a tape of few tiles; none where it does not fit after all, or has commands that cannot be rehearsed. The
     limits of the run do not hold for it, and do not change what is chosen."""
-    tape, alone = None, list[tuple[Layout, Rooms]]()
-
-    def write(lowering: Lowering, mapping: Mapping) -> Mapped:
-        alone.append((lowering.layout, _rooms(lowering.layout)))
-        return written(lowering, gemm, mapping)
-
+    writer = TapeWriter(step.layout.roles, step.layout.builder.engines, step.layout.builder.sequential)
+    alone = without_others(step, writer)
+    layout, there, tape = alone.layout, _rooms(alone.layout), None
+    spans = dict[str, tuple[float, float]]()
     with limited(commands=MOST_COMMANDS, memory_B=MOST_B), suppress(Infeasible):
-        tape = tape_of(step_program(step, mapping, write), step.layout.roles)
-    (layout, there), spans = alone[0], dict[str, tuple[float, float]]()
+        written(alone, gemm, mapping)
+        tape = writer.tape
     for name, room in rooms.items():
         spans[name] = room, room + 1
         if there[name] == room:  # a larger buffer with as much more room would do the same
@@ -122,7 +124,7 @@ def _rehearse(
 ) -> _Found | None:
     """Return what it takes alone; None where that is not known, or is more than ``most`` clocks."""
     mapping = leader.mapping()
-    tape = TAPES.get(key, mapping, rooms, lambda: _tape(step, gemm, mapping, rooms))
+    tape = TAPES.get(key, mapping, rooms, lambda: taped(step, gemm, mapping, rooms))
     clocks = tape and rehearsed(tape, step.layout.roles, described, most=most)
     if tape is None or clocks is None:
         return None
@@ -155,10 +157,6 @@ def rehearsed(tape: Tape, roles: Roles, described: Step, ahead: bool = False, mo
         time_fs = Rehearsal(tape, roles, described.sharing, ahead).time_fs(most_fs)
         tape.times[key] = time_fs, most_fs
     return None if time_fs is None or time_fs > most_fs else time_fs / FS_PER_S * clock_Hz
-
-
-def _first(leader: Candidate) -> tuple[float, float]:
-    return float(steps(leader.costs[ESTIMATE])), leader.costs[TILES]
 
 
 def _smallest(leader: Candidate) -> tuple[float, float]:

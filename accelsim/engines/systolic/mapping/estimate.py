@@ -53,20 +53,48 @@ class Estimator:
 
     def bounds(self, shape: Shape, c: Candidates, homes: Homes, work: Work | None = None) -> Bounds:
         """Clocks of each path that bounds a candidate from below, of all candidates, whose ``work`` may be known."""
-        step = self._step(self.work(shape, c, homes) if work is None else work, homes)
-        work = step.work
-        paths, busy = self._work_paths(step)
-        for memory in dict.fromkeys((*(load.memory for load in work.loads), *work.out)):
-            found, occupied = self._port_paths(step, memory, homes.path_name(memory))
-            paths |= found
-            busy.append(occupied)
+        work = self.work(shape, c, homes) if work is None else work
+        step = self._step(work, homes)
+        paths = self._work_paths(step)
+        for memory in work.memories:
+            paths |= self._port_paths(step, memory, homes.path_name(memory))
         for name, before, rounds in self._round_trips(step, shape, c):
             paths[name] = np.maximum(paths.get(name, 0.0), before + rounds)
-        moved = sum((load.all_B for load in work.loads), 0 * step.start)
+        return Bounds(paths, self._held(work, shape, homes, self._occupied(work)), work.offchip_B)
+
+    def least_score(self, shape: Shape, work: Work, homes: Homes) -> Floats:
+        """Lower bound of ``Bounds.score`` that is quick to compute: array, vector unit or port of an operand, without
+        what comes before and after, and the exact time for which others are held up."""
+        occupied, array = self._occupied(work), work.array
+        used = [occupied[load.memory] for load in work.loads if load.kind in ("a", "b")]
+        longest = np.maximum.reduce([array.total, work.vector_all - self._workings.vector_clock, *used])
+        least: Floats = (longest + self._held(work, shape, homes, occupied)) * (1 - 1e-9)  # sums are rounded otherwise
+        return least
+
+    def _held(self, work: Work, shape: Shape, homes: Homes, occupied: dict[str, Floats]) -> Floats:
+        """Clocks for which others are held up, see ``Bounds.score``."""
+        busy = sum(occupied.values(), work.array.total - work.array.alone + work.vector_all)
         homes_of_all = {homes.a, homes.b, homes.y, self._roles.weights_home, *(side.memory for side in shape.sides)}
-        held = sum(busy, 0 * step.start) / (2 + len(homes_of_all))
-        handed = self._ports.token * (work.results * work.parts)
-        return Bounds(paths, held + handed, moved + sum(out.size_B for out in work.out.values()))
+        held: Floats = busy / (2 + len(homes_of_all)) + self._ports.token * (work.results * work.parts)
+        return held
+
+    def _occupied(self, work: Work) -> dict[str, Floats]:
+        """Clocks for which each port is busy."""
+        ports, found = self._ports, {}
+        for memory in work.memories:
+            _, inbound, outbound = self._through(work, memory)
+            if ports.full_duplex(memory):
+                found[memory] = np.maximum(ports.busy(memory, *inbound), ports.busy(memory, *outbound))
+            else:
+                found[memory] = ports.busy(memory, *_both(inbound, outbound))
+        return found
+
+    def _through(self, work: Work, memory: str) -> tuple[list[Load], Moved, Moved]:
+        """Return the loads through a port in whole beats, all of them together, and all stores."""
+        mine = [
+            load._replace(all_B=self._ports.whole_B(memory, load.all_B)) for load in work.loads if load.memory == memory
+        ]
+        return mine, _loaded(mine, 0 * work.last_B), work.out.get(memory, Moved(0 * work.last_B, 0 * work.last_B))
 
     def least(self, shape: Shape, c: Candidates) -> Floats:
         """Lower bound of the estimate that is quick to compute: the array with all its folds, in clocks."""
@@ -95,35 +123,32 @@ class Estimator:
         start: Floats = np.maximum.reduce([shifted, *there.values()])
         return start
 
-    def _work_paths(self, step: _Step) -> tuple[dict[str, Floats], list[Floats]]:
-        """The array with all its folds, the vector unit with all its results; and how long each is busy."""
+    def _work_paths(self, step: _Step) -> dict[str, Floats]:
+        """The array with all its folds, the vector unit with all its results."""
         array = step.array
         paths = {"compute": step.start + array.total + step.tail}
         if self._unit.epilogue:
             vector_all = step.work.vector_all
             paths["vector unit"] = step.start + array.tile + self._to_vector + vector_all + step.leave
-        return paths, [array.total - array.alone, step.work.vector_all]
+        return paths
 
-    def _port_paths(self, step: _Step, memory: str, name: str) -> tuple[dict[str, Floats], Floats]:
-        """All bytes of a memory through its port, what comes in and what goes out; and how long the port is busy."""
-        ports, none, work = self._ports, 0 * step.start, step.work
-        mine = [load._replace(all_B=ports.whole_B(memory, load.all_B)) for load in work.loads if load.memory == memory]
-        inbound, outbound = _together(mine, none), work.out.get(memory, Moved(none, none))
-        paths = {}
+    def _port_paths(self, step: _Step, memory: str, name: str) -> dict[str, Floats]:
+        """All bytes of a memory through its port, what comes in and what goes out."""
+        ports, work, paths = self._ports, step.work, {}
+        mine, inbound, outbound = self._through(work, memory)
         if any(load.kind != "parameters" for load in mine):
             paths[name] = ports.all_through(memory, *inbound) + step.tail
         if any(load.kind in ("a", "b") for load in mine):
-            needed = _together([load for load in mine if load.kind != "side"], none)
+            needed = _loaded([load for load in mine if load.kind != "side"], 0 * step.start)
             then = self._to_array + self._last_shift(step, mine) + step.array.tile + step.tail
             paths[name] = np.maximum(paths[name], ports.all_through(memory, *needed) + then)
         if not ports.full_duplex(memory):
-            both = Moved(inbound.size_B + outbound.size_B, inbound.requests + outbound.requests)
+            both = _both(inbound, outbound)
             paths |= {f"results to {memory}": ports.all_through(memory, *both)} if memory in work.out else {}
-            return paths, ports.busy(memory, *both)
-        if memory in work.out:
+        elif memory in work.out:
             first = step.start + step.array.tile + ports.token + (self._to_vector if self._unit.epilogue else 0.0)
             paths[f"results to {memory}"] = first + ports.through(memory, *outbound)
-        return paths, np.maximum(ports.busy(memory, *inbound), ports.busy(memory, *outbound))
+        return paths
 
     def _last_shift(self, step: _Step, mine: list[Load]) -> Floats | float:
         """The shift behind the last operand tile of a port, where that is certainly a stationary one."""
@@ -182,5 +207,9 @@ class Estimator:
         return "accumulators", step.start - self._to_array + step.leave, held / slots
 
 
-def _together(loads: list[Load], none: Floats) -> Moved:
+def _loaded(loads: list[Load], none: Floats) -> Moved:
     return Moved(sum((load.all_B for load in loads), none), sum((load.requests for load in loads), none))
+
+
+def _both(inbound: Moved, outbound: Moved) -> Moved:
+    return Moved(inbound.size_B + outbound.size_B, inbound.requests + outbound.requests)

@@ -9,19 +9,18 @@ of buffers that can run out, the framing of links, and caches are left out.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
-from accelsim.engines.clocked import clocks_of
 from accelsim.engines.systolic.streaming import timing_of
-from accelsim.program.commands import Command, Phase
+from accelsim.program.commands import Action, CommandKind, Effect, Phase, Wait
 from accelsim.program.program import Program
 from accelsim.program.roles import Roles, spec_of
 from accelsim.program.work import Cycles, Folds, Transfer, Work
+from accelsim.program.writing.builder import Builder
 from accelsim.time import FS_PER_S, Clock, clock_of, transfer_fs
 
 PHASES: dict[Phase, int] = {"done": 0, "w": 1, "a": 2}
@@ -31,7 +30,7 @@ UNKNOWN = -1
 Keys = tuple[int, ...]
 """Waits of a command: three times the number of another, plus a phase of ``PHASES``."""
 Entry = tuple[Any, ...]
-"""A command on a tape, beginning with its key; see ``_move``, ``_clocks`` and ``_stream``."""
+"""A command on a tape: its key, and what follows it; see ``_move``, ``_clocks`` and ``_stream``."""
 Edges = dict[tuple[str, Work], Keys]
 """Edges of products that are known already, by engine and work."""
 Process = Iterator[int]
@@ -51,47 +50,93 @@ class Tape(NamedTuple):
     times: dict[Hashable, tuple[int | None, float]]
 
 
+class TapeWriter(Builder):
+    """Writes commands as entries of a tape: what a rehearsal needs of them, and no more."""
+
+    def __init__(self, roles: Roles, engines: dict[str, str], sequential: Container[str]) -> None:
+        super().__init__(engines, sequential)
+        self._roles = roles
+        self._queues: dict[tuple[str, type], list[Entry]] = {}
+        self._edges: Edges = {}
+        self.commands: Any = list[_Noted]()
+
+    @property
+    def tape(self) -> Tape | None:
+        """Return all commands so far; None where some cannot be rehearsed."""
+        if not all(work in KINDS for _, work in self._queues):
+            return None
+        return Tape([(*key, entries) for key, entries in self._queues.items()], len(self.commands), {})
+
+    def emit(
+        self, kind: CommandKind, engine: str, op: int, label: str, work: Work, effect: Effect,
+        reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
+    ) -> int:  # fmt: skip
+        """Append an entry; see ``Builder.emit``."""
+        waits = self.awaited(kind, engine, work, reads, writes)
+        return self.note(engine, work, effect.what, tuple(waits))
+
+    def note(self, engine: str, work: Work, what: str, waits: tuple[Wait, ...]) -> int:
+        """Append an entry of a command whose waits are known; ``what``: its effect. Returns its number."""
+        ident, key, made = len(self.commands), (engine, type(work)), _Noted(engine, waits, work, what)
+        entries = self._queues.get(key)
+        if entries is None:
+            entries = self._queues[key] = []
+        self.commands.append(made)
+        if key[1] in KINDS:
+            entries.append((3 * ident, *KINDS[key[1]][0](self._roles, made, self._edges)))
+        return ident
+
+
+class _Noted(NamedTuple):
+    """A command of a tape while that is written."""
+
+    engine: str
+    waits: tuple[Wait, ...]
+    work: Any
+    what: str
+
+
 def tape_of(program: Program, roles: Roles) -> Tape | None:
     """Return the tape of a program; None where it has commands that cannot be rehearsed."""
-    queues: dict[tuple[str, type], list[Entry]] = defaultdict(list)
-    edges: Edges = {}
+    writer = TapeWriter(roles, program.engines, frozenset())
     for command in program.commands:
-        work = type(command.work)
-        if work not in KINDS:
-            return None
-        queues[command.engine, work].append(KINDS[work][0](roles, command, edges))
-    return Tape([(*key, entries) for key, entries in queues.items()], len(program.commands), {})
+        writer.note(command.engine, command.work, command.effect.what, command.waits)
+    return writer.tape
 
 
-def _waits(command: Command, why: str = "") -> Keys:
-    return tuple([3 * number + PHASES[phase] for number, phase, each in command.waits if not why or each == why])
+def _waits(waits: Sequence[Wait]) -> Keys:
+    return tuple([3 * number + PHASES[phase] for number, phase, _ in waits])
 
 
-def _move(roles: Roles, command: Command, edges: Edges) -> Entry:
-    """(key, waits, memory, write, bytes, whether it loads weights for which there is a slot at once)."""
-    work = cast(Transfer, command.work)
-    first = command.effect.what == "load_b" and not command.waits
-    return 3 * command.id, _waits(command), work.memory, work.write, work.nbytes, first
+def _move(roles: Roles, command: _Noted, edges: Edges) -> Entry:
+    """(waits, memory, write, bytes, whether it loads weights for which there is a slot at once)."""
+    _, waits, work, what = command
+    return _waits(waits), work.memory, work.write, work.nbytes, what == "load_b" and not waits
 
 
-def _clocks(roles: Roles, command: Command, edges: Edges) -> Entry:
-    """(key, waits, clocks)."""
-    return 3 * command.id, _waits(command), clocks_of(command)
+def _clocks(roles: Roles, command: _Noted, edges: Edges) -> Entry:
+    """(waits, clocks)."""
+    return _waits(command.waits), command.work.clocks
 
 
-def _stream(roles: Roles, command: Command, edges: Edges) -> Entry:
-    """(key, waits for the stationary operand, the streamed one, the sums), then edges, see ``FoldTiming``: to shift in
+def _stream(roles: Roles, command: _Noted, edges: Edges) -> Entry:
+    """(waits for the stationary operand, the streamed one, the sums), then edges, see ``FoldTiming``: to shift in
     the first stationary operand; from the first row of the first fold to that of the last; from there to the next
     command, to its shift, to the end of the last shift and to the last row; from that to the last sum."""
-    if (command.engine, command.work) not in edges:
-        work, unit = cast(Folds, command.work), cast(Any, spec_of(roles.chip, command.engine))
+    engine, waits, work, _ = command
+    found = edges.get((engine, work))
+    if found is None:
+        unit = cast(Any, spec_of(roles.chip, engine))
         timing, end = timing_of(unit, work), work.rows * work.cycles_per_row - 1
         again = timing.reload + timing.load - 1 - timing.step if timing.load and work.n > 1 else 0
         last, drain = (work.n - 1) * timing.step, timing.drain + unit.accumulator_latency
         found = timing.load, last, timing.interval, timing.reload, again, end, drain
-        edges[command.engine, command.work] = found
-    waits = [_waits(command, why) for why in ("w", "a", "acc")]
-    return 3 * command.id, *waits, *edges[command.engine, command.work]
+        edges[engine, work] = found
+    apart: dict[str, list[int]] = {"w": [], "a": [], "acc": []}
+    for number, phase, why in waits:
+        if why in apart:
+            apart[why].append(3 * number + PHASES[phase])
+    return *map(tuple, apart.values()), *found
 
 
 class Request(NamedTuple):
@@ -284,7 +329,7 @@ class Rehearsal:
         return clock_of(spec_of(self._roles.chip, engine).clock or self._roles.chip.clock)
 
 
-KINDS: dict[type, tuple[Callable[[Roles, Command, Edges], Entry], Callable[[Rehearsal, str, list[Entry]], Process]]] = {
+KINDS: dict[type, tuple[Callable[[Roles, _Noted, Edges], Entry], Callable[[Rehearsal, str, list[Entry]], Process]]] = {
     Transfer: (_move, Rehearsal.transfers),
     Cycles: (_clocks, Rehearsal.clocked),
     Folds: (_stream, Rehearsal.products),

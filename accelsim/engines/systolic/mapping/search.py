@@ -169,13 +169,14 @@ class ProductSearch:
         effort, tuner = "best" if self._least else self._lowering.search, self._lowering.tuner
         most = max(self.effort.leaders, tuner.leaders if tuner else 0)
         tilings = self.tilings(Tilings, effort != "fast", splits)
+        tilings.leaders = most
         solved = solve(tilings, effort, leaders=most)
         best = self._candidates(tilings, solved)
         tilings.note_wants(best[-1].costs[0] if len(best) == most else inf)
         tried, misfits, problems = solved.tried, tilings.misfits, [tilings]
         if widths := self._strips(best[0].mapping() if best else None):
             blocks = self.tilings(Tilings, effort != "fast", splits, widths)
-            blocks.limit = best[-1].costs[0] if len(best) == most else inf
+            blocks.leaders, blocks.limit = most, best[-1].costs[:2] if len(best) == most else (inf, inf)
             solved = solve(blocks, effort, leaders=most)
             best = sorted([*best, *self._candidates(blocks, solved)], key=lambda each: each.costs)[:most]
             blocks.note_wants(best[-1].costs[0] if len(best) == most else inf)
@@ -190,9 +191,9 @@ class ProductSearch:
         return [max(room, *(each.get(place, 0) for each in noted)) for place, room in zip(places, before, strict=True)]
 
     def _candidates(self, tilings: Tilings, solved: Solved) -> list[Candidate]:
-        mapping = tilings.mappings([leader.choices for leader in solved.leaders])
+        mapping = tilings.mappings([leader.choices for leader in solved.leaders], self.kept)
         return [
-            Candidate(leader.costs, lambda place=place: self.kept(mapping(place)))  # type: ignore[misc]
+            Candidate(leader.costs, lambda place=place: mapping(place))  # type: ignore[misc]
             for place, leader in enumerate(solved.leaders)
         ]
 

@@ -29,6 +29,8 @@ RESOLUTION = 0.005
 are exact, then decide. The closed form promises no more. Of 366 steps of four networks on five chips, each alone on the
 machine, it was equal to 0.1 % for half of them, and 13.6 % or more too low for a tenth.
 """
+WAVES = 4
+"""Candidates per leader from which on the likely ones are scored first."""
 
 
 class Option(NamedTuple):
@@ -70,10 +72,9 @@ class Chunk(NamedTuple):
 @dataclass(frozen=True)
 class Table:
     """Candidates of a product, with all that depends neither on rates of memories nor on room: chips that differ in
-    these share it. ``chunks``: by the number of the first candidate; ``works``: of mappings that were chosen."""
+    these share it. ``chunks``: by the number of the first candidate."""
 
     chunks: dict[int, Chunk] = field(default_factory=dict)
-    works: dict[Mapping, Work] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -99,14 +100,17 @@ class Tilings:
     def __init__(self, step: Step, estimator: Estimator, fitting: Fitting, options: list[Option], plans: list[Plan],
                  orders: list[int], axes: Axes, table: Table | None = None) -> None:  # fmt: skip
         self._table, self._matters = table, list[_Matters]()
-        self._scored: list[tuple[Ints, Candidates]] = []  # by number, see ``numbered``
+        self._scored: list[tuple[Ints, Candidates, Work]] = []  # by number, see ``numbered``
+        self._made: dict[Mapping, tuple[Candidates, Work, int]] = {}
         self._chunk: Chunk | None = None
         self._step, self._estimator, self._fitting = step, estimator, fitting
         self._options, self._plans, self._orders, self._axes = options, plans, np.array(orders), axes
         self.needs: dict[int | str, int] = {}
         self.wants: dict[int | str, int] = {}
         self.misfits: list[Need] = []
-        self.limit = inf
+        self.limit: tuple[float, ...] = (inf, inf)
+        self.leaders = 1 << 62
+        self._best = np.zeros((0, len(self.limit)))
         self._whole_k = np.array([plan.a_whole_k for plan in plans])
         self._a_slots = np.array([plan.a_slots for plan in plans])
         together = [(plan.option, plan.split, plan.rows, plan.split == "k" and plan.a_whole_k) for plan in plans]
@@ -163,7 +167,7 @@ class Tilings:
         """See ``mapping.leaders.Costly``."""
         if self._chunk is not None and choices is self._chunk.choices:
             return self._costs_of(self._chunk)
-        found, scored, limit = np.full((len(choices), KEYS), inf), 0, min(limit, self.limit)
+        found, scored, limit = np.full((len(choices), KEYS), inf), 0, min(limit, self.limit[0])
         first = self._first[choices[:, 0]]
         for index in np.unique(first).tolist():
             rows, fitted = self._fitting_rows(choices, np.flatnonzero(first == index), index)
@@ -176,24 +180,54 @@ class Tilings:
         return found, scored
 
     def _costs_of(self, chunk: Chunk) -> tuple[Floats, int]:
-        """Return the costs of all candidates of a chunk, and note which room they would need."""
+        """Return the costs of the candidates of a chunk that could be among the best, and note which room they would
+        need."""
         found, scored = np.full((len(chunk.choices), KEYS), inf), 0
-        for index, rows, c, asked, work in chunk.groups:
-            option = self._options[self._plans[index].option]
-            fits, y_slots = self._fitting.fits(asked, option.room)
-            keys = self._keys(replace(c, y_slots=asked.wanted), work)
+        for group in chunk.groups:
+            index, asked, room = group.plan, group.asked, self._options[self._plans[group.plan].option].room
+            fits, y_slots = self._fitting.fits(asked, room)
             self._note(self.needs, index, asked.most_B)
-            self._matters.append(_Matters(index, np.where(asked.legal, keys[:, 0], inf), asked.most_B))
-            fitted = replace(c, y_slots=y_slots)
-            self._scored.append((self._numbers(chunk.choices[rows]), fitted))
-            short = fits & (y_slots < asked.wanted)
-            if short.any():
-                keys[short] = self._keys(fitted.keep(short), work.keep(short))
-            found[rows[fits]] = keys[fits]
-            scored += int(fits.sum())
-            if not fits.any() and (need := self._fitting.need(c, asked, option.room)):
+            if not fits.any() and (need := self._fitting.need(group.candidates, asked, room)):
                 self.misfits.append(need)
+            for rows in filter(len, self._hopeful(group, fits)):
+                numbers, fit = self._numbers(chunk.choices[group.rows[rows]]), fits[rows]
+                keys = self._exact(group, rows, numbers, y_slots[rows], fit)
+                found[group.rows[rows[fit]]] = keys[fit]
+                self._best = np.concatenate([self._best, keys[fit, : len(self.limit)]])
+                self._best = self._best[np.lexsort(self._best.T[::-1])][: self.leaders]
+                scored += int(fit.sum())
         return found, scored
+
+    def _hopeful(self, group: Group, fits: Bools) -> Iterator[Ints]:
+        """Yield the rows of a group that may be among the best, by a lower bound of their costs; where not enough are
+        known yet, the likely ones first, so that fewer of the others have to be worked out."""
+        shape = self._step.shape_of(group.candidates.a_resident)
+        least = steps(self._estimator.least_score(shape, group.work, self._step.homes))
+        traffic_B, done = group.work.offchip_B, np.zeros(len(fits), np.bool_)
+        if len(self._best) < self.leaders < len(fits) / WAVES:
+            likely = np.where(fits, least + traffic_B / (1.0 + traffic_B.max()), inf)
+            done[np.argpartition(likely, 2 * self.leaders)[: 2 * self.leaders]] = True
+            yield np.flatnonzero(done)
+        most, most_B = self.most
+        yield np.flatnonzero(~done & ((least < most) | ((least == most) & (traffic_B <= most_B))))
+
+    @property
+    def most(self) -> tuple[float, ...]:
+        """Return the first two costs that a candidate must not exceed to be among the best."""
+        return min(self.limit, *map(tuple, self._best[self.leaders - 1 : self.leaders].tolist()), (inf, inf))
+
+    def _exact(self, group: Group, rows: Ints, numbers: Ints, y_slots: Ints, fit: Bools) -> Floats:
+        """Return the costs of these rows of a group, and note which room they would need."""
+        asked, c, work = group.asked, group.candidates.keep(rows), group.work.keep(rows)
+        wanted = asked.wanted[rows]
+        keys, fitted = self._keys(replace(c, y_slots=wanted), work), replace(c, y_slots=y_slots)
+        most_B = {buffer: each_B[rows] for buffer, each_B in asked.most_B.items()}
+        self._matters.append(_Matters(group.plan, np.where(asked.legal[rows], keys[:, 0], inf), most_B))
+        self._scored.append((numbers, fitted, work))
+        short = fit & (y_slots < wanted)
+        if short.any():
+            keys[short] = self._keys(fitted.keep(short), work.keep(short))
+        return keys
 
     def _groups(self, choices: Ints) -> Iterator[Group]:
         """Yield the candidates among these choices, those together that are scored together."""
@@ -215,27 +249,33 @@ class Tilings:
             place = self._plans[index].option if buffer == self._fitting.activations else buffer
             table[place] = max(table.get(place, 0), int(each_B.max(initial=0)))
 
-    def mappings(self, choices: Sequence[tuple[int, ...]]) -> Callable[[int], Mapping]:
-        """Return what makes a mapping of each of these candidates, by its place among them."""
+    def mappings(
+        self, choices: Sequence[tuple[int, ...]], kept: Callable[[Mapping], Mapping]
+    ) -> Callable[[int], Mapping]:
+        """Return what makes a mapping of each of these candidates, by its place among them, as it is ``kept``."""
 
         @cache
-        def places() -> dict[int, tuple[Candidates, int]]:
+        def places() -> dict[int, tuple[Candidates, Work | None, int]]:
             every = np.array(choices, np.int64).reshape(-1, len(self.sizes))
-            found, numbers = dict[int, tuple[Candidates, int]](), self._numbers(every)
-            for scored, fitted in self._scored:
+            found, numbers = dict[int, tuple[Candidates, Work | None, int]](), self._numbers(every)
+            for scored, fitted, work in self._scored:
                 at = np.minimum(np.searchsorted(scored, numbers), len(scored) - 1)
-                found |= {place: (fitted, int(at[place])) for place in np.flatnonzero(scored[at] == numbers).tolist()}
+                same = np.flatnonzero(scored[at] == numbers).tolist()
+                found |= {place: (fitted, work, int(at[place])) for place in same}
             if len(found) == len(every):
                 return found
             first = self._first[every[:, 0]]
             for index in np.unique(first).tolist():
                 rows, fitted = self._fitting_rows(every, np.flatnonzero(first == index), index)
-                found |= {row: (fitted, at) for at, row in enumerate(rows.tolist())}
+                found |= {row: (fitted, None, at) for at, row in enumerate(rows.tolist())}
             return found
 
         def mapping(place: int) -> Mapping:
-            candidates, at = places()[place]
-            return candidates.mapping(at)
+            candidates, work, at = places()[place]
+            made = kept(candidates.mapping(at))
+            if work is not None:
+                self._made[made] = candidates, work, at
+            return made
 
         return mapping
 
@@ -246,11 +286,11 @@ class Tilings:
 
     def bounds_of(self, mapping: Mapping) -> Bounds:
         """Return what bounds a mapping that fits, whether it is a candidate or not."""
+        if mapping in self._made:
+            candidates, work, at = self._made[mapping]
+            return self._bounds(candidates.keep(np.array([at])), work.keep(np.array([at])))
         c = Candidates.from_mapping(mapping, self._step.arrays)
-        works = self._table.works if self._table else {}
-        if mapping not in works:
-            works[mapping] = self._work(c)
-        return self._bounds(replace(c, y_slots=np.array([mapping.y_slots])), works[mapping])
+        return self._bounds(replace(c, y_slots=np.array([mapping.y_slots])))
 
     def _work(self, c: Candidates) -> Work:
         return self._estimator.work(self._step.shape_of(c.a_resident), c, self._step.homes)

@@ -62,8 +62,19 @@ class Work(NamedTuple):
     parts: Ints
     lanes: Ints
 
-    def keep(self, rows: NDArray[np.bool_]) -> Work:
-        """Select candidates by a mask."""
+    @property
+    def memories(self) -> dict[str, None]:
+        """Return the memories that data come from or go to."""
+        return dict.fromkeys((*(load.memory for load in self.loads), *self.out))
+
+    @property
+    def offchip_B(self) -> Floats:
+        """Return the bytes that leave or enter the chip."""
+        moved = sum((load.all_B for load in self.loads), 0 * self.last_B)
+        return moved + sum(out.size_B for out in self.out.values())
+
+    def keep(self, rows: NDArray[np.bool_] | Ints) -> Work:
+        """Select candidates by a mask or by indices."""
         kept: Work = _rows(self, rows)
         return kept
 
@@ -184,7 +195,7 @@ class Workings:
         return clocks
 
 
-def _rows(terms: Any, rows: NDArray[np.bool_]) -> Any:
+def _rows(terms: Any, rows: NDArray[np.bool_] | Ints) -> Any:
     """Select rows of all columns in terms."""
     if isinstance(terms, np.ndarray):
         return terms[rows]

@@ -91,7 +91,7 @@ def test_none_of_many_random_mappings_is_faster_by_more_than_two_percent(
     near = np.flatnonzero((costs[:, ESTIMATE] < allowed) & (costs[:, TILES] <= MOST_TILES))
     for row in near[:MOST_REHEARSED].tolist():
         program = product_program(
-            case.step, case.gemm, search.kept(everything.mappings([tuple(choices[row].tolist())])(0))
+            case.step, case.gemm, everything.mappings([tuple(choices[row].tolist())], search.kept)(0)
         )
         tape = tape_of(program, case.step.layout.roles)
         clocks = tape and rehearsed(tape, case.step.layout.roles, search.step)

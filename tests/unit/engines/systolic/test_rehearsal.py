@@ -11,7 +11,7 @@ import pytest
 import accelsim
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping import search
-from accelsim.engines.systolic.mapping.decide import product_program
+from accelsim.engines.systolic.mapping.decide import product_program, taped
 from accelsim.engines.systolic.mapping.rehearsal import Rehearsal, tape_of
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
@@ -56,7 +56,25 @@ def test_products_of_all_leading_mappings(case: Any) -> None:
     problem = search.ProductSearch(one.step, one.gemm)
     tilings = problem.tilings(search.Tilings, False)
     for leader in solve(tilings, "fast", leaders=10).leaders:
-        assert agrees(product_program(one.step, one.gemm, problem.kept(tilings.mappings([leader.choices])(0))))
+        mapping = tilings.mappings([leader.choices], problem.kept)(0)
+        program = product_program(one.step, one.gemm, mapping)
+        assert agrees(program)
+        roles = one.step.layout.roles
+        assert taped(one.step, one.gemm, mapping, {}).tape == tape_of(program, roles)  # written without commands
+        assert tape_of(program, roles) is not None
+
+
+@pytest.mark.parametrize("case", SMALL, ids=str)
+@pytest.mark.parametrize("most", [1, 7, 40])
+def test_candidates_that_a_bound_rules_out_are_no_leaders(case: Any, most: int) -> None:
+    """The leaders of all candidates, each scored."""
+    one = product(*case)
+    problem = search.ProductSearch(one.step, one.gemm)
+    every, few = problem.tilings(search.Tilings, False), problem.tilings(search.Tilings, False)
+    few.leaders = most
+    expected, found = solve(every, "fast", leaders=most), solve(few, "fast", leaders=most)
+    assert (found.leaders, found.tried) == (expected.leaders, expected.tried)
+    assert len(found.leaders) == most < found.scored <= expected.scored
 
 
 @pytest.mark.parametrize(("model", "chip", "options"), MODELS, ids=str)
