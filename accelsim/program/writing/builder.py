@@ -21,6 +21,8 @@ VACANT = frozenset({"acc", "empty"})
 """Why a command waits for the room that it writes into."""
 _tuple = tuple.__new__
 """Makes a named tuple in a third of the time that its own constructor takes."""
+Touched = Sequence[tuple[int, str]]
+"""Regions that a command reads or writes, each with its role, see ``Use``."""
 OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
 
 
@@ -52,14 +54,9 @@ class Builder:
         self.shared: dict[str, Space] = {}  # memory that all cores share -> what is free of it
 
     def region(
-        self,
-        memory: str,
-        name: str,
-        size_B: int,
-        space: Space | None = None,
-        offset: int | None = -1,
+        self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1,
         streams: bool = False,
-    ) -> int | None:
+    ) -> int | None:  # fmt: skip
         """A new region: off the chip, or in ``space`` at ``offset`` (None: where there is room; else gives None)."""
         if space is not None and offset is None:
             offset = space.place(size_B)
@@ -105,10 +102,10 @@ class Builder:
         return len(self.commands) - (self.commands.copies if isinstance(self.commands, Commands) else 0)
 
     def emit(
-        self, kind: CommandKind, engine: str, op: int, label: str, work: Work, effect: Effect,
-        reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
+        self, kind: CommandKind, engine: str, op: int, label: str, work: Work, effect: Effect, reads: Touched = (),
+        writes: Touched = (), actions: Iterable[Action] = (),
     ) -> int:  # fmt: skip
-        """Append a command; ``reads`` and ``writes`` are (region, role) pairs, see ``Use``. Returns its id."""
+        """Append a command; return its id."""
         ident, history = len(self.commands), self.histories
         read = [_tuple(Use, (region, history[region].version, role)) for region, role in reads]
         waits = self.awaited(kind, engine, work, reads, writes)
@@ -119,10 +116,7 @@ class Builder:
         )  # fmt: skip
         return ident
 
-    def awaited(
-        self, kind: CommandKind, engine: str, work: Work, reads: Sequence[tuple[int, str]],
-        writes: Sequence[tuple[int, str]],
-    ) -> dict[Wait, None]:  # fmt: skip
+    def awaited(self, kind: CommandKind, engine: str, work: Work, reads: Touched, writes: Touched) -> dict[Wait, None]:
         """Note what the next command reads and writes, and return what it has to wait for."""
         ident, history, commands = len(self.commands), self.histories, self.commands
         waits: dict[Wait, None] = {}
@@ -131,7 +125,7 @@ class Builder:
             past = history[region]
             if past.writer is not None:
                 why = role if role in OPERANDS else "full"
-                for writer in (past.writer, *past.beside) if past.beside else (past.writer,):
+                for writer in (past.writer, *past.beside):
                     if not (in_order and commands[writer].engine == engine):
                         waits[_tuple(Wait, (writer, "done", why))] = None
         for region, role in writes:

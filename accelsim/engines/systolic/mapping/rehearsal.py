@@ -20,7 +20,7 @@ from accelsim.program.commands import Action, CommandKind, Effect, Phase, Wait
 from accelsim.program.program import Program
 from accelsim.program.roles import Roles, spec_of
 from accelsim.program.work import Cycles, Folds, Transfer, Work
-from accelsim.program.writing.builder import Builder
+from accelsim.program.writing.builder import Builder, Touched
 from accelsim.time import FS_PER_S, Clock, clock_of, transfer_fs
 
 PHASES: dict[Phase, int] = {"done": 0, "w": 1, "a": 2}
@@ -69,7 +69,7 @@ class TapeWriter(Builder):
 
     def emit(
         self, kind: CommandKind, engine: str, op: int, label: str, work: Work, effect: Effect,
-        reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
+        reads: Touched = (), writes: Touched = (), actions: Iterable[Action] = (),
     ) -> int:  # fmt: skip
         """Append an entry; see ``Builder.emit``."""
         waits = self.awaited(kind, engine, work, reads, writes)
