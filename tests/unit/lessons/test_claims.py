@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from accelsim.lessons.course.banks import lesson as banks
 from accelsim.lessons.course.batches import lesson as batches
+from accelsim.lessons.course.continuous import lesson as continuous
 from accelsim.lessons.course.dataflows import lesson as dataflows
 from accelsim.lessons.course.front import lesson as front
 from accelsim.lessons.course.partition import lesson as partition
+from accelsim.lessons.course.queue import lesson as queue
 from accelsim.lessons.course.renting import lesson as renting
 from accelsim.lessons.course.roofline import lesson as roofline
 from accelsim.lessons.course.tiling import lesson as tiling
+from accelsim.serving.blocks import Pool
+from accelsim.serving.measures import mean
+from accelsim.serving.schedulers.vllm import Vllm
 
 pytestmark = pytest.mark.xdist_group("lessons")  # one process measures the chips that lessons are about
 
@@ -88,3 +97,33 @@ def test_half_of_the_designs_are_on_the_front_and_the_largest_array_seldom_is(st
     fast, small = found[own[0]], found[own[-1]]
     assert small.latency_us > 5 * fast.latency_us and fast.area_mm2 > 2 * small.area_mm2
     assert found[front.cheapest(found, limit / 2)].area_mm2 > 1.2 * found[front.cheapest(found, limit)].area_mm2
+
+
+@STUDENTS
+def test_requests_wait_as_the_formula_says_and_the_slowest_much_longer(student: str) -> None:
+    numbers = queue.LESSON.numbers(student)
+    for busy in (0.3, 0.6):
+        arrivals = np.cumsum(queue.gaps(numbers.seed, 20_000)) * numbers.seconds / busy
+        found = mean(queue.waits(arrivals, numbers.seconds))
+        assert found.low is not None and found.high is not None
+        slack = found.high - found.low  # 90 % intervals of four students at two loads: twice as wide holds all
+        assert found.low - slack <= queue.by_hand(busy / numbers.seconds, numbers.seconds) <= found.high + slack
+    assert queue.p99(numbers, 0.95) > 3 * queue.p99(numbers, 0.5) > 0
+
+
+def test_schedules_of_the_lesson_are_the_golden_ones() -> None:
+    path = Path(__file__).parents[2] / "golden" / "serving" / "schedules.json"
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    known = {name[0]: steps for name, steps in golden.items()}
+    expected = [known["A"], known["B"], known["D"]["reserve"]]
+    for found, (lengths, budget, blocks, size) in zip(expected, [continuous.PIECES, *continuous.SHORT], strict=True):
+        steps = [{"AB".index(name): tokens for name, tokens in each["scheduled"].items()} for each in found]
+        assert continuous.planned(Vllm(Pool(blocks, size), budget=budget), lengths) == steps
+
+
+@STUDENTS
+def test_batches_that_wait_leave_most_places_empty(student: str) -> None:
+    outputs = continuous.LESSON.numbers(student).outputs
+    batches = continuous.steps(outputs, continuous.PLACES, True)
+    assert sum(outputs) < 0.55 * batches * continuous.PLACES and sorted(outputs)[32] < 30
+    assert continuous.steps(outputs, continuous.PLACES, False) < 0.8 * batches

@@ -1,0 +1,1 @@
+"""Continuous batching: a scheduler that plans each step, and what it does when memory is full."""
