@@ -21,6 +21,7 @@ def _split(context: click.Context, param: click.Parameter, texts: tuple[str, ...
 @answers(
     "accelsim choose resnet50 --limit latency=10ms --objective cost",
     "accelsim choose 'llama2-70b?prompt=2048,new=256' --limit ttft=1s,tpot=50ms --on gpus",
+    "accelsim choose llama3-8b --limit ttft=1s,tpot=50ms --load poisson:20/s",
     "accelsim choose 'gpt3?layers=96' --train --tokens 300e9 --limit days=30 --providers aws,azure,gcp",
     outputs="out csv plot json",
     helps={"out": "Folder for all pictures: choice and loads, as PNG and SVG."},
@@ -36,6 +37,13 @@ def _split(context: click.Context, param: click.Parameter, texts: tuple[str, ...
 @option("--dtype dtypes", "Number formats; default: each chip's fastest of 16 bits or more.",
         multiple=True, callback=_split, metavar="NAME,...")  # fmt: skip
 @option("--batch", "This batch alone; in training 512 sequences unless given.", least=1)
+@option("--load", "Choose for a service: how requests come, such as poisson:20/s; 99 of 100 keep the limits.", "",
+        metavar="LOAD")  # fmt: skip
+@option("--lengths", "With --load: mean tokens of prompts and outputs, and how they spread.", "lognormal:1024,256",
+        metavar="NAME:P,N[,cv=X]")  # fmt: skip
+@option("--scheduler schedulers", "With --load: schedulers that compete; default: vllm and vllm:budget=512. "
+        "Repeatable.", multiple=True, metavar="NAME[:KEY=VALUE,...]")  # fmt: skip
+@option("--requests", "With --load: requests that are simulated; default: those of a minute, at least 1,000.", least=1)
 @flag("--train", "Choose for training.")
 @option("--tokens", "With --train: tokens of the whole training, such as 300e9.", callback=large_count, metavar="N")
 @option("--providers", "Offers of these alone.", multiple=True, callback=_split, metavar="NAME,...")
@@ -47,7 +55,8 @@ def _split(context: click.Context, param: click.Parameter, texts: tuple[str, ...
 def choose(
     gather: Gather, model: str, limits: tuple[str, ...], objective: str, on: tuple[str, ...],
     dtypes: tuple[str, ...], batch: int | None, train: bool, tokens: int | None, providers: tuple[str, ...],
-    term: Term, prices: Path | None, data: str, store: Path | None, workers: int,
+    term: Term, prices: Path | None, data: str, store: Path | None, workers: int, load: str, lengths: str,
+    schedulers: tuple[str, ...], requests: int | None,
 ) -> Answer:  # fmt: skip
     """Choose the hardware for MODEL: the cheapest, the fastest, the one with least energy within limits.
 
@@ -58,7 +67,10 @@ def choose(
     from accelsim.explore.choose.question import Question
     from accelsim.report.choose import answer, opened
 
-    question = Question(model, {}, objective, on, dtypes, batch, train, tokens, providers, term, prices, data)
+    question = Question(
+        model, {}, objective, on, dtypes, batch, train, tokens, providers, term, prices, data, load, lengths,
+        schedulers, requests,
+    )  # fmt: skip
     question = gather.read(lambda: with_limits(question, limits))
     with progress(1) as stage:
 

@@ -11,8 +11,8 @@ from accelsim import usercache
 from accelsim.errors import UsageError, count_of
 from accelsim.explore.choose.checks import with_limits
 from accelsim.explore.choose.choice import APART, Choice
-from accelsim.explore.choose.figures import belief, cost_belief
-from accelsim.explore.choose.question import MEASURES, Question
+from accelsim.explore.choose.figures import belief, cost_belief, hour_USD
+from accelsim.explore.choose.question import MEASURES, SERVICE, Question
 from accelsim.explore.choose.search import Entry, Told, search
 from accelsim.explore.sweep.store import Store
 from accelsim.files import make_folder
@@ -41,19 +41,23 @@ def choose(
     term: str = "on-demand",
     prices: str | Path | None = None,
     data: str = "digits",
+    load: str = "",
+    lengths: str = "lognormal:1024,256",
+    schedulers: Sequence[str] = (),
+    requests: int | None = None,
     store: str | Path | None = None,
     workers: int = 1,
 ) -> Answer:
     """Choose the hardware for a model: what is cheapest, fastest, thriftiest within limits, and how sure that is.
 
     ``limits``: name -> number in SI units, USD or days, or text ('10ms'). The result has ``to_dict()``, ``frame()``
-    and ``plot()``. Raises UsageError, SpecError and ModelError.
+    and ``plot()``. With a ``load`` the choice is for a service. Raises UsageError, SpecError and ModelError.
     """
     texts = [f"{name}={value}{'' if isinstance(value, str) else _ends(name)}" for name, value in (limits or {}).items()]
     question = Question(
         model, {}, objective, tuple(on), tuple(dtypes), batch, train,
         None if tokens is None else int(tokens), tuple(providers), term,  # type: ignore[arg-type]
-        None if prices is None else Path(prices), data,
+        None if prices is None else Path(prices), data, load, lengths, tuple(schedulers), requests,
     )  # fmt: skip
     return answer(with_limits(question, texts), opened(store), workers)
 
@@ -137,11 +141,13 @@ def _row(choice: Choice, entry: Entry) -> dict[str, object]:
     cost = cost_belief(question, candidate, facts, False) if facts else None
     rented = candidate.rents[0] if candidate.rents else None
     keys = ["latency_s", "latency_low_s", "latency_high_s", "throughput_per_s", "energy_per_sample_J"]
-    keys += [measure.key for measure in MEASURES.values() if measure.tasks == question.task and measure.key in facts]
+    keys += [each.key for each in MEASURES.values() if question.task in each.tasks and each.key in facts]
     return {
         "chip": candidate.chip, "count": candidate.count, "dtype": candidate.dtype, "batch": candidate.batch,
         "plan": candidate.plan, "nodes": candidate.nodes,
-        "instance": rented and rented.offer.full_name, "usd_per_hour": candidate.hour_USD,
+        **({"replicas": facts.get("replicas"), "scheduler": candidate.scheduler} if candidate.scheduler else {}),
+        "instance": rented and rented.offer.full_name,
+        "usd_per_hour": hour_USD(candidate, cast(float, facts.get("replicas", 1))),
         "providers": len(candidate.rents), "cost_usd": facts.get("cost_USD"),
         "cost_low_usd": cost and cost.low, "cost_high_usd": cost and cost.high,
         **{key: facts.get(key) for key in keys},
@@ -160,12 +166,18 @@ def _fields(choice: Choice) -> list[Field]:
         for name in ("ttft", "tpot")
         if name in question.limits
     ]
+    served = question.task == SERVICE
     return [
         Field("", "on", lambda row: f"{row['count']} x {row['chip']}" if row["count"] > 1 else row["chip"], True),
         *plain,
         Field("dtype", "format"),
-        Field("batch", "batch", "{:,}".format),
+        *(
+            [Field("replicas", "replicas", "{:,}".format), Field("scheduler", "scheduler")]
+            if served
+            else [Field("batch", "batch", "{:,}".format)]
+        ),
         Field("instance", "instance"),
+        *([Field("usd_per_hour", "USD/h", usd, meaning="whole instances of all replicas")] if served else []),
         Field("cost_usd", "USD", usd, meaning=f"cost of {_of(question)}"),
         Field(speed.key, question.speed, in_unit(speed.unit) if speed.unit == "s" else "{:.3g}".format),
         *more,
@@ -183,6 +195,8 @@ def sentences(choice: Choice) -> list[str]:
     if choice.winner is None:
         return list(_nothing(choice))
     said = [_best(choice, choice.aim), *_sure(choice)]
+    if question.task == SERVICE:
+        said.append(f"{question.load}, {question.lengths} tokens: times are what 99 of 100 requests keep.")
     said += [_best(choice, aim) for aim in NAMES if aim != choice.aim and choice.best(aim) is not None]
     every = choice.searched.entries
     simulated = sum(each.facts is not None for each in every)
@@ -199,6 +213,9 @@ def sentences(choice: Choice) -> list[str]:
 def _name(entry: Entry) -> str:
     each = entry.candidate
     plan = f", {each.plan}" if each.plan else ""
+    if each.scheduler:
+        replicas = "" if entry.facts is None else f", {count_of(cast(int, entry.facts['replicas']), 'replica')}"
+        return f"{each.text} in {each.dtype}{plan}, {each.scheduler}{replicas}"
     return f"{each.text} in {each.dtype}{plan}, batch {each.batch:,}"
 
 
@@ -282,7 +299,7 @@ def _scatter(choice: Choice) -> Picture | None:
     front = [cast("Mapping[str, Any]", each.facts) for each in choice.front]
     marks.append(line([each[key] for each in front], [each["cost_USD"] for each in front], "front", INK, linewidth=1))
     for each, facts in zip(choice.front, front, strict=True):
-        text = f"{each.candidate.text}, {each.candidate.plan or each.candidate.batch}"
+        text = f"{each.candidate.text}, {each.candidate.plan or facts.get('replicas') or each.candidate.batch}"
         marks.append(note(facts[key], facts["cost_USD"], text, (5, 5)))
     if question.speed in question.limits:
         marks.append(rule(x=question.limits[question.speed], label="limit", color=VERMILLION))

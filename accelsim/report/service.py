@@ -15,7 +15,7 @@ from accelsim.report.style import BLUE, GREEN, ORANGE, VERMILLION
 from accelsim.report.text import Facts, ends_text, percent, si
 from accelsim.serving.asked import Served
 from accelsim.serving.capacity import GROWS
-from accelsim.serving.history import span_s, watts
+from accelsim.serving.history import watts
 from accelsim.serving.measures import MEASURES, SHARES, Figure, grown_per_s, latencies, tpot_s, ttft_s, within
 from accelsim.serving.service import Service
 from accelsim.version import tool_version
@@ -87,12 +87,8 @@ def _cell(key: str, row: Facts) -> str:
 def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     """Return the facts for JSON; the unit is the end of each key."""
     question, service = found.question, found.service
-    span, out = span_s(service), sum(each.request.output for each in service.sequences)
-    joules = (
-        sum(sum(steps.joules) for steps in service.steps)
-        + sum(each.static_W for each in found.groups) * span
-        + service.moved_J
-    )
+    span, out = service.span_s, sum(each.request.output for each in service.sequences)
+    joules = found.joules
     tables = found.last.times.tables
     return {
         "tool": "accelsim", "tool_version": tool_version(), "model": found.model.name, "on": question.on,
@@ -182,7 +178,7 @@ def _limits_text(limits: Mapping[str, float]) -> str:
 
 def summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
     """Return names and values of the summary."""
-    rate = [figures["output_tokens"] / span_s(each) for each in found.ends or ()]
+    rate = [figures["output_tokens"] / each.span_s for each in found.ends or ()]
     ends, devices = (min(rate), max(rate)) if rate else None, found.last.times.plan.devices
     hits = figures["prefix_hit_rate"]
     many = found.question.on if devices == 1 else f"{devices} x {found.devices.fleet.chips[0].name}"

@@ -11,7 +11,7 @@ from accelsim.report.page.data import section
 from accelsim.report.page.form import Section
 from accelsim.report.text import percent, si, signed
 from accelsim.serving.asked import Served
-from accelsim.serving.history import PROMPT, TOKENS, WAITS, span_s, spans
+from accelsim.serving.history import PROMPT, TOKENS, WAITS, spans
 from accelsim.serving.levers import Lever, levers
 from accelsim.serving.measures import end_to_end_s, tpot_s, ttft_s, within
 from accelsim.serving.service import Service
@@ -51,7 +51,7 @@ def outcome(service: Service, limits: Mapping[str, float]) -> Outcome:
     tokens, each = sum(one.request.output for one in service.sequences), tpot_s(service)
     return Outcome(
         float(end_to_end_s(service).mean()), float(np.quantile(ttft_s(service), 0.99)),
-        float(each.mean()) if len(each) else None, tokens / span_s(service), within(service, limits),
+        float(each.mean()) if len(each) else None, tokens / service.span_s, within(service, limits),
     )  # fmt: skip
 
 

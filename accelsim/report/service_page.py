@@ -26,7 +26,7 @@ from accelsim.report.text import Facts, si
 from accelsim.report.write import refuse_foreign
 from accelsim.serving.asked import Served
 from accelsim.serving.capacity import Capacity, Probe, search
-from accelsim.serving.history import Span, span_s, spans
+from accelsim.serving.history import Span, spans
 from accelsim.serving.measures import probe
 from accelsim.serving.requests import Sequence as Request
 from accelsim.version import tool_version
@@ -203,7 +203,7 @@ def _timeline(found: Served, shown: Sequence[int], lanes: Sequence[int]) -> Pict
         }  # fmt: skip
         ends, starts = [s.end_s for _, s in own], [s.start_s for _, s in own]
         marks.append(Mark("spans", ends, [lane], "", starts, {"size": 0.8}, page))
-    x, y = Axis("time", "s", low=0, high=span_s(found.service)), Axis(names=[""] * rows)
+    x, y = Axis("time", "s", low=0, high=found.service.span_s), Axis(names=[""] * rows)
     return Picture(0.9 + 0.14 * rows, [Panel("", marks, x, y, page={"zoom": ZOOM_S})])
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import floor
 from pathlib import Path
-from typing import Protocol
 
 from accelsim.account.energy import static_power_W
 from accelsim.account.interval import TOKEN
@@ -73,7 +72,7 @@ class Question:
 @dataclass(frozen=True)
 class Group:
     """Equal replicas: how many, times of their steps, ``blocks`` of keys and values of each, of ``block_B`` bytes on
-    each device, and static power of all."""
+    each device, and static power of one."""
 
     count: int
     times: StepTimes
@@ -82,37 +81,69 @@ class Group:
     static_W: float
 
 
-class Runs(Protocol):
-    """Simulates a service once more: steps take ``factor`` times as long; other requests, replicas, engine."""
-
-    def __call__(
-        self, factor: float, requests: Sequence[Request] = ..., groups: Sequence[Group] = ..., front: Front = ...
-    ) -> Service:
-        """Return the service."""
-
-
 @dataclass(frozen=True)
 class Served:
-    """Outcome of a question: the service with step times as predicted; the ``ends``, where all steps, and the way to
-    the queue, take as long as at the ends of their intervals (None without one of steps); all replicas, or those for
-    prompts and those for tokens; ``page``: tokens of a block; ``front``: the engine around the steps."""
+    """A question that was read, and its answers, each simulated when it is asked for. ``groups``: all replicas, or
+    those for prompts and those for tokens; ``page``: tokens of a block; ``front``: the engine around the steps;
+    ``play``: simulates requests on groups behind an engine, with steps that take so many times as long."""
 
     question: Question
     model: Transformer
     devices: Devices
     load: Load
-    service: Service
-    ends: tuple[Service, Service] | None
+    requests: Sequence[Request]
     groups: tuple[Group, ...]
     page: int
-    run: Runs
     front: Front
+    play: Callable[[float, Sequence[Request], Sequence[Group], Front], Service]
+
+    @cached_property
+    def service(self) -> Service:
+        """The service with step times as predicted."""
+        return self.run()
+
+    @cached_property
+    def factors(self) -> tuple[float, float] | None:
+        """How much faster and slower all steps may be (90 %); None where the chip has no intervals."""
+        layout = Layout(self.model, self.last.times.plan, 1, routing_of(self.devices.fleet))
+        return factors_of(self.service, self.devices, layout)
+
+    @cached_property
+    def ends(self) -> tuple[Service, Service] | None:
+        """The service where all steps, and the way to the queue, take as long as at the ends of their intervals; None
+        without one of steps."""
+        return self.factors and (self.run_at(0), self.run_at(1))
+
+    def run_at(self, end: int, factors: tuple[float, float] | None = None) -> Service:
+        """Return the service at the lower (0) or upper (1) end, of these ``factors`` of steps or its own."""
+        found = factors or self.factors
+        assert found is not None  # there are ends
+        return self.run(found[end], front=stretched(self.front, 2 * end - 1))
+
+    def run(
+        self, factor: float = 1.0, requests: Sequence[Request] = (), groups: Sequence[Group] = (),
+        front: Front | None = None,
+    ) -> Service:  # fmt: skip
+        """Return the service if all steps take ``factor`` times as long, or with other requests, replicas, engine."""
+        return self.play(factor, requests or self.requests, groups or self.groups, front or self.front)
 
     def at_rate(self, rate: float) -> Service:
         """Return the service at another rate (1/s), with the same requests closer together or farther apart."""
         apart = self.load.rate / rate
-        requests = [each.request for each in self.service.sequences]
-        return self.run(1.0, [each._replace(arrival_s=apart * each.arrival_s) for each in requests])
+        requests = [each._replace(arrival_s=apart * each.arrival_s) for each in self.requests]
+        return self.run(requests=requests)
+
+    def with_replicas(self, count: int) -> Served:
+        """Return the same requests to another number of equal replicas."""
+        (group,) = self.groups
+        return replace(self, question=replace(self.question, replicas=count), groups=(replace(group, count=count),))
+
+    @property
+    def joules(self) -> float:
+        """Energy of the service from its begin to the end of its last step, idle time included."""
+        steps = sum(sum(each.joules) for each in self.service.steps)
+        static_W = sum(each.count * each.static_W for each in self.groups)
+        return steps + static_W * self.service.span_s + self.service.moved_J
 
     @property
     def last(self) -> Group:
@@ -125,22 +156,23 @@ class Served:
         return self.service.steps[-self.last.count :]
 
 
-def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: fleet, ends: bool = True) -> Served:
-    """Simulate a service; ``change``: of its devices; ``ends``: at the ends of the interval of a step too. Raises
-    UsageError, SpecError and OutOfMemory."""
+def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: fleet) -> Served:
+    """Read a service; it is simulated as its answers are asked for. ``change``: of its devices. Raises UsageError,
+    SpecError and OutOfMemory."""
     load, requests, model, plan, spec, policy, split, drafted, front = _read(question)
-    fleet = change(fleet_of(spec, question.setting, serving_library(spec, "", question.setting)))
+    plain = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
+    fleet = change(plain)
+    key = key_of(spec, Devices(fleet, fleet.setting)) if fleet.topology is plain.topology else ""
     pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
     parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
-    groups = [_group(model, part, spec, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
+    groups = [_group(model, part, key, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
     for group in groups:
         _check(requests, group.blocks // group.times.plan.ep * policy.kind.PAGE, model, question)
     devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
     move = split and move_of(split, fleet, cache_B(devices, Layout(model, Plan(), 1), 1, 0))
 
-    def run(
-        factor: float, requests: Sequence[Request] = requests, groups: Sequence[Group] = groups, front: Front = front
-    ) -> Service:
+    def play(factor: float, requests: Sequence[Request], groups: Sequence[Group], front: Front) -> Service:
+        """Simulate; see ``Served``."""
         policies = [policy.together(each.times.plan.ep) for each in groups]
         made = [
             [own.made(own.pool(each.blocks, shared)) for _ in range(each.count)]
@@ -154,12 +186,7 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
         second = move and Second(made[1], costs[1], route(), move)
         return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, Way(front))
 
-    found = run(1.0)
-    layout = Layout(model, groups[-1].times.plan, 1, routing_of(fleet))
-    factors = factors_of(found, devices, layout) if ends else None
-    low, high = (stretched(front, end) for end in (-1, 1))
-    slow = None if factors is None else (run(factors[0], front=low), run(factors[1], front=high))
-    return Served(question, model, devices, load, found, slow, tuple(groups), policy.kind.PAGE, run, front)
+    return Served(question, model, devices, load, requests, tuple(groups), policy.kind.PAGE, front, play)
 
 
 def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
@@ -173,12 +200,11 @@ def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
 
 
 def _group(
-    model: Transformer, fleet: Fleet, spec: ClusterSpec, policy: Policy, memory: float, count: int, plan: Plan,
+    model: Transformer, fleet: Fleet, key: str, policy: Policy, memory: float, count: int, plan: Plan,
     drafted: Drafted | None,
 ) -> Group:  # fmt: skip
-    """Return replicas of a plan. Raises UsageError and OutOfMemory."""
+    """Return replicas of a plan. ``key``: of ``StepTimes``. Raises UsageError and OutOfMemory."""
     devices, models = Devices(fleet, fleet.setting), [model]
-    key = key_of(spec, devices)
     if drafted and drafted[1]:
         models.append(drafted[1])
     UsageError.raise_for(problem for each in models for problem in problems(each, fleet, plan, Asked(plan.data, 1, 1)))
@@ -189,7 +215,7 @@ def _group(
     if drafted:
         own = StepTimes(models[-1], devices, plan, key=key)
         times = replace(times, width=drafted[0].tokens + 1, draft=own, share=drafted[0].cost, follows=len(models) > 1)
-    return Group(count, times, blocks, block_B, count * plan.devices * sum(static_power_W(fleet.chips[0]).values()))
+    return Group(count, times, blocks, block_B, plan.devices * sum(static_power_W(fleet.chips[0]).values()))
 
 
 Drafted = tuple[Speculation, Transformer | None]

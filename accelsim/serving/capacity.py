@@ -114,3 +114,30 @@ def wanted(gather: Gather, text: str, load: str, limits: Mapping[str, float], re
     with gather.also():
         return read_share(text)
     return 1.0
+
+
+def fewest(good: Callable[[int], bool], most: int, near: int = 1) -> int | None:
+    """Return the fewest replicas that are good, if more of them never harm; None where ``most`` are not good.
+
+    ``near``: where the search begins.
+    """
+    known = {0: False}
+
+    def asked(count: int) -> bool:
+        if count not in known:
+            known[count] = good(count)
+        return known[count]
+
+    low, high = 0, min(near, most)
+    while not asked(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    step = 1
+    while low == 0 and high > 1 and asked(below := max(1, high - step)):
+        high, step = below, 2 * step
+    low = max(low, max((each for each in known if each < high and not known[each]), default=0))
+    while high > low + 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if asked(middle) else (middle, high)
+    return high

@@ -63,19 +63,14 @@ def _spans(arrival_s: float, events: Sequence[tuple[float, float]], last_s: floa
 def watts(found: Served, parts: int) -> tuple[Array, Array]:
     """Return the ends of equal parts of the time of a service, s, and the power of all its devices in each, W."""
     service = found.service
-    edges = np.linspace(0.0, span_s(service), parts + 1)
-    joules = np.full(parts, edges[1] * sum(each.static_W for each in found.groups))
+    edges = np.linspace(0.0, service.span_s, parts + 1)
+    joules = np.full(parts, edges[1] * sum(each.count * each.static_W for each in found.groups))
     for steps in service.steps:
         ends, seconds = np.array(steps.end_s), np.array(steps.seconds)
         times = np.stack([ends - seconds, ends], 1).ravel()
         total = np.cumsum(np.stack([np.zeros(len(ends)), steps.joules], 1).ravel())
         joules += np.diff(np.interp(edges, times, total, left=0.0)) if len(ends) else 0.0
     return edges[1:], joules / edges[1]
-
-
-def span_s(service: Service) -> float:
-    """Return when the last step of a service ends, s."""
-    return max(steps.end_s[-1] for steps in service.steps if steps.end_s)
 
 
 class Shares(NamedTuple):
@@ -91,7 +86,7 @@ class Shares(NamedTuple):
 def shares(groups: Sequence[Group], service: Service) -> Shares:
     """Return who the time and the energy of a service on replicas are for; keys and values that move count as
     prompts."""
-    every = [_of_replica(group, steps, span_s(service)) for group, steps in _replicas(groups, service)]
+    every = [_of_replica(group, steps, service.span_s) for group, steps in _replicas(groups, service)]
     found = Shares(*np.sum(every, 0).tolist())
     return found._replace(prompts_J=found.prompts_J + service.moved_J)
 
@@ -104,7 +99,7 @@ def _replicas(groups: Sequence[Group], service: Service) -> Iterator[tuple[Group
 def _of_replica(group: Group, steps: Steps, span: float) -> Shares:
     seconds, joules, parts = np.array(steps.seconds), np.array(steps.joules), np.array(steps.prompts)
     prompts = float(parts @ seconds / seconds.sum()) if len(seconds) else 0.0
-    total_J = group.static_W / group.count * span
+    total_J = group.static_W * span
     devices_s, step_J = group.times.plan.devices * span, float(parts @ joules)
     return Shares(
         devices_s * prompts, devices_s * (1 - prompts), total_J * prompts + step_J,

@@ -31,7 +31,7 @@ def levers(found: Served) -> Iterator[Lever]:
     """Yield the changes that a service can have."""
     question, alone = found.question, found.devices.fleet.size == 1
     if not question.disaggregate:
-        more = [replace(each, count=2 * each.count, static_W=2 * each.static_W) for each in found.groups]
+        more = [replace(each, count=2 * each.count) for each in found.groups]
         twice = ("--replicas", str(2 * question.replicas))
         yield Lever("queue", "twice as many replicas", twice, partial(_again, found, more))
     room = [replace(each, blocks=2 * each.blocks) for each in found.groups]
@@ -47,12 +47,11 @@ def levers(found: Served) -> Iterator[Lever]:
 
 
 def _again(found: Served, groups: Sequence[Group], front: Front | None = None) -> Service:
-    requests = [each.request for each in found.service.sequences]
-    return found.run(1.0, requests, groups, found.front if front is None else front)
+    return found.run(groups=groups, front=front)
 
 
 def _on(found: Served, change: Callable[[Fleet], Fleet]) -> Service:
-    return served(found.question, change, ends=False).service
+    return served(found.question, change).service
 
 
 def _with(sets: Callable[[Chip], Sequence[str]], fleet: Fleet) -> Fleet:

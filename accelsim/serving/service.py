@@ -27,6 +27,11 @@ class Service:
     moved_s: float = 0.0
     moved_J: float = 0.0
 
+    @property
+    def span_s(self) -> float:
+        """End of the last step, s."""
+        return max(steps.end_s[-1] for steps in self.steps if steps.end_s)
+
 
 class Second(NamedTuple):
     """Replicas that go on with requests whose prompts others have computed. ``move``: see ``split.Move``; what leaves

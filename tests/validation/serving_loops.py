@@ -164,7 +164,7 @@ def told(service: Service, blocks: int) -> Loop:
 
 def predicted(row: Row, front: Front) -> Loop:
     """Return what ``accelsim serve`` predicts with a front."""
-    made = served(row.question, ends=False)
+    made = served(row.question)
     return told(made.run(1.0, front=front), made.last.blocks)
 
 

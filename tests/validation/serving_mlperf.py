@@ -74,9 +74,9 @@ def predicted(benchmark: Benchmark) -> tuple[float, float]:
         found = search(lambda rate: of_items.probe(items, limits, rate), SHARE, offline, False)
     else:
         question = benchmark.question
-        burst = served(replace(question, load=f"closed:{question.requests}"), ends=False).service
+        burst = served(replace(question, load=f"closed:{question.requests}")).service
         offline = len(burst.sequences) / burst.steps[0].end_s[-1]
-        made = served(question, ends=False)
+        made = served(question)
         found = search(lambda rate: probe(made.at_rate(rate), limits, rate), SHARE, offline / 2, False)
     return found.below.rate if found.below else 0.0, offline
 

@@ -22,7 +22,9 @@ from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import stash_B
 from accelsim.explore.choose.candidates import STATE_B, Candidate, forget, peak, spec_of
 from accelsim.explore.choose.passing import bandwidth_Bps, element_B, forget_passes, least_of_pass, multiplying_J
-from accelsim.explore.choose.question import GENERATION, RUN, Question
+from accelsim.explore.choose.question import GENERATION, RUN, SERVICE, Question
+from accelsim.explore.choose.services import least_of as service_least
+from accelsim.explore.choose.services import load_of
 from accelsim.explore.choose.work import passes_of, products_of, sizes_of, work_of
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
@@ -77,6 +79,8 @@ def forget_all() -> None:
 
 def bound_of(question: Question, candidate: Candidate) -> Bound:
     """Return what a candidate takes at least."""
+    if question.task == SERVICE:
+        return _served(question, candidate)
     work, chip = work_of(question.model, question.train), spec_of(candidate.chip)
     room, watts = room_B(chip), sum(static_power_W(chip).values()) * candidate.count
     most_W = left_W(chip) * candidate.count  # a board that would draw more draws less for each operation
@@ -101,6 +105,18 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
     least |= {"tpot_s": each.seconds, "tokens_per_s": candidate.batch / each.seconds} if work.new > 1 else {}
     kept = work.cached * element_B(candidate.dtype) * (work.prompt + work.new) * candidate.batch
     return Bound(least, (held + kept) / candidate.count, room)
+
+
+def _served(question: Question, candidate: Candidate) -> Bound:
+    """Return what a service takes at least: replicas, times, and the energy of a request with that of idle time."""
+    load, sizes, chip = load_of(question), sizes_of(question.model), spec_of(candidate.chip)
+    assert sizes is not None  # it generates
+    flops = peak(candidate.chip, candidate.dtype) * candidate.count
+    read_Bps = bandwidth_Bps(chip) * candidate.count
+    least = service_least(load, sizes, flops, read_Bps, element_B(candidate.dtype))
+    static_W = least["replicas"] * candidate.count * sum(static_power_W(chip).values())
+    least |= {"energy_per_sample_J": static_W * load.requests[-1].arrival_s / len(load.requests)}
+    return Bound(least, sizes.counts.learnt * element_B(candidate.dtype) / candidate.count, room_B(chip))
 
 
 class Demand(NamedTuple):

@@ -15,7 +15,8 @@ from accelsim.account.spans import peak_mac_rate
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.compiler.passes import preferred_format
 from accelsim.errors import Problem, UsageError, brief, nearest
-from accelsim.explore.choose.question import GENERATION, RUN, TRAINING, Question
+from accelsim.explore.choose.question import GENERATION, RUN, SERVICE, TRAINING, Question
+from accelsim.explore.choose.services import load_of
 from accelsim.explore.sweep.point import Point
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
@@ -33,6 +34,8 @@ NODES = tuple(2**power for power in range(9))
 """Nodes of a training."""
 STEPS = 3
 """Numbers of nodes of each cluster: from the fewest that may meet a limit of days, doubled."""
+SCHEDULERS = ("vllm", "vllm:budget=512")
+"""Schedulers of a service: large steps, and small ones that keep the time between tokens short."""
 SEQUENCES = 512
 """Sequences of a training step, of all replicas together."""
 STATE_B = 16
@@ -54,7 +57,7 @@ class Rented(NamedTuple):
 @dataclass(frozen=True)
 class Candidate:
     """A candidate. ``device``: chip, or cluster without numbers; ``chip``: in it; ``count``: chips that work
-    together; ``rents``: offers of them, the cheapest of each provider first."""
+    together, in a service those of a replica; ``rents``: offers of them, the cheapest of each provider first."""
 
     point: Point
     device: str
@@ -65,6 +68,7 @@ class Candidate:
     plan: str = ""
     nodes: int = 1
     rents: tuple[Rented, ...] = ()
+    scheduler: str = ""
 
     @property
     def hour_USD(self) -> float | None:
@@ -205,6 +209,8 @@ def _of_place(question: Question, place: Place, found: Sequence[Offer]) -> Itera
     for dtype in formats(question, place.chip):
         if question.task == TRAINING:
             yield from _trainings(question, place, dtype, found)
+        elif question.task == SERVICE:
+            yield from _services(question, place, dtype, found)
         elif place.cluster and question.task == GENERATION:
             yield from _served(question, place, dtype, found)
         elif not place.cluster:
@@ -213,6 +219,20 @@ def _of_place(question: Question, place: Place, found: Sequence[Offer]) -> Itera
                 options = {"values": "off", "dtype": dtype, "batch": batch}
                 point = Point.of(question.model, place.name, options)
                 yield Candidate(point, place.name, place.chip, 1, dtype, batch, rents=rents)
+
+
+def _services(question: Question, place: Place, dtype: str, found: Sequence[Offer]) -> Iterator[Candidate]:
+    """Replicas of one chip, or of 2, 4, ... devices of one node; how many of them is found by simulation."""
+    sizes, asked = _sizes(question), load_of(question)
+    for count in SPLITS if place.cluster else (1,):
+        if count > 1 and (count > place.size or place.size % count or sizes.heads % count or sizes.ffn % count):
+            continue
+        on, plan = (f"{place.name}?nodes=1,devices={count}", f"tp={count}") if place.cluster else (place.name, "")
+        rents = _rents(found, place, count)
+        for scheduler in question.schedulers or SCHEDULERS:
+            options = {**asked.options, "dtype": dtype, "plan": plan, "scheduler": scheduler}
+            point = Point.of(question.model, on, options)
+            yield Candidate(point, place.name, place.chip, count, dtype, 1, plan, 1, rents, scheduler)
 
 
 def _served(question: Question, place: Place, dtype: str, found: Sequence[Offer]) -> Iterator[Candidate]:

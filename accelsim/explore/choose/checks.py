@@ -8,9 +8,12 @@ from dataclasses import replace
 from accelsim.errors import AccelsimError, Gather, UsageError
 from accelsim.explore.choose.candidates import EVERY, offered, places
 from accelsim.explore.choose.question import UNITS, Question
+from accelsim.explore.choose.services import load_of
+from accelsim.explore.choose.work import sizes_of
 from accelsim.formats import table
 from accelsim.limits import read_limits
 from accelsim.spec.yaml.instances import Offer
+from accelsim.workload.sources.load import generation_of
 
 
 def checked(question: Question) -> list[Offer]:
@@ -19,6 +22,15 @@ def checked(question: Question) -> list[Offer]:
     gather = Gather()
     with gather.also():
         question.check()
+    if question.load:
+        with gather.also():
+            load_of(question)
+        decoder = sizes_of(question.model) is not None and generation_of(question.model) is None
+        gather.refuse(not decoder, question.model, "--load", "a decoder by its name, such as llama3-8b, and --lengths")
+        gather.refuse(question.train, "--load with --train", "", "one of them")
+        gather.refuse(
+            question.batch, "--batch with --load", "", "--scheduler vllm:most=64, the most requests of a step"
+        )
     for name in question.dtypes:
         with gather.also():
             table.get(name.rpartition("x")[2] or name)

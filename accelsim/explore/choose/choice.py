@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 from accelsim.account.odds import Belief, odds_below, odds_within, times
 from accelsim.explore.choose.candidates import Rented
 from accelsim.explore.choose.figures import belief, cost_belief
-from accelsim.explore.choose.question import MEASURES, Question
+from accelsim.explore.choose.question import MEASURES, SERVICE, TRAINING, Question
 from accelsim.explore.choose.search import Entry, Searched, aim_of, aims, front
 
 APART = 0.7
@@ -162,7 +162,7 @@ class Choice:
     def loads(self) -> list[Load]:
         """Return the cheapest candidate at each load, with as many whole instances as serve it, idle or not."""
         able = [each for each, _ in self.able]
-        if self.question.train or not able:
+        if self.question.task in (TRAINING, SERVICE) or not able:
             return []
         open_ = [each for each in self.searched.entries if each.dropped == "beaten"]
         found = []

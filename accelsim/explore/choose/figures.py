@@ -9,7 +9,8 @@ from typing import NamedTuple, cast
 from accelsim.account.odds import Belief, with_own
 from accelsim.account.price import DAY_S, HOUR_S
 from accelsim.explore.choose.candidates import Candidate
-from accelsim.explore.choose.question import GENERATION, MEASURES, Question
+from accelsim.explore.choose.question import GENERATION, MEASURES, SERVICE, Question
+from accelsim.explore.choose.services import load_of
 from accelsim.explore.choose.work import work_of
 
 Figures = Mapping[str, object]
@@ -44,13 +45,26 @@ def _samples(question: Question) -> float:
 
 
 def cost_USD(question: Question, candidate: Candidate, facts: Figures) -> float | None:
-    """Return the cost at the cheapest price; None without one. With a limit of throughput, whole instances are paid
-    that serve so much, idle or not."""
-    return _cost_USD(question, candidate, facts, "latency_s")
+    """Return the cost at the cheapest price; None without one. Of a service, and with a limit of throughput, whole
+    instances are paid that serve so much, idle or not."""
+    return _cost_USD(question, candidate, facts, "")
 
 
-def _cost_USD(question: Question, candidate: Candidate, facts: Figures, key: str) -> float | None:
-    """Cost if a run takes the time ``key``: the number of whole instances follows from it too."""
+def hour_USD(candidate: Candidate, replicas: float) -> float | None:
+    """Return the price of an hour of the whole instances that so many replicas take; None without one."""
+    if candidate.hour_USD is None:
+        return None
+    holds = candidate.rents[0].holds
+    return ceil(replicas / holds) * holds * candidate.hour_USD
+
+
+def _cost_USD(question: Question, candidate: Candidate, facts: Figures, end: str) -> float | None:
+    """Cost at an end of the interval: '', '_low' or '_high'. The number of whole instances follows from it too."""
+    if question.task == SERVICE:
+        replicas = cast("float | None", facts.get(f"replicas{end}"))
+        hour = None if replicas is None else hour_USD(candidate, replicas)
+        return None if hour is None else hour / HOUR_S / load_of(question).tokens_per_s * 1e6
+    key = f"latency{end}_s"
     seconds = unit_seconds(question, candidate.batch, facts, key)
     if seconds is None or candidate.hour_USD is None:
         return None
@@ -65,7 +79,7 @@ def _cost_USD(question: Question, candidate: Candidate, facts: Figures, key: str
 def cost_belief(question: Question, candidate: Candidate, facts: Figures, spread: bool = True) -> Belief | None:
     """Return the cost with its interval: of the time, and with ``spread`` of the prices of all providers; None where
     the time has none or nobody offers it."""
-    ends = [_cost_USD(question, candidate, facts, f"latency{end}_s") for end in ("", "_low", "_high")]
+    ends = [_cost_USD(question, candidate, facts, end) for end in ("", "_low", "_high")]
     if None in ends:
         return None
     found = Belief(*cast("list[float]", ends))

@@ -13,26 +13,26 @@ from accelsim.workload.sources.load import check_there, generation_of
 
 
 class Measure(NamedTuple):
-    """A figure of a candidate: its key, its unit, more is better where ``most``; ``tasks`` that have it ('': all)."""
+    """A figure of a candidate: its key, its unit, more is better where ``most``; ``tasks`` that have it (none: all)."""
 
     key: str
     unit: str
     most: bool = False
-    tasks: str = ""
+    tasks: Sequence[str] = ()
 
 
-RUN, GENERATION, TRAINING = "run", "generation", "training"
+RUN, GENERATION, TRAINING, SERVICE = "run", "generation", "training", "service"
 MEASURES = {
     "cost": Measure("cost_USD", "USD"),
     "latency": Measure("latency_s", "s"),
-    "throughput": Measure("throughput_per_s", "/s", True),
+    "throughput": Measure("throughput_per_s", "/s", True, (RUN, GENERATION, TRAINING)),
     "energy": Measure("energy_per_sample_J", "J"),
     "power": Measure("power_W", "W"),
-    "ttft": Measure("ttft_s", "s", tasks=GENERATION),
-    "tpot": Measure("tpot_s", "s", tasks=GENERATION),
-    "tokens": Measure("tokens_per_s", "/s", True, GENERATION),
-    "days": Measure("days", "d", tasks=TRAINING),
-    "accuracy": Measure("accuracy", "%", True, RUN),
+    "ttft": Measure("ttft_s", "s", tasks=(GENERATION, SERVICE)),
+    "tpot": Measure("tpot_s", "s", tasks=(GENERATION, SERVICE)),
+    "tokens": Measure("tokens_per_s", "/s", True, (GENERATION,)),
+    "days": Measure("days", "d", tasks=(TRAINING,)),
+    "accuracy": Measure("accuracy", "%", True, (RUN,)),
 }
 """Figures by the names that limits and objectives have."""
 UNITS = {name: measure.unit for name, measure in MEASURES.items()}
@@ -47,7 +47,9 @@ class Question:
     """A question. ``limits``: name -> value, least for rates; accuracy is what may be lost, as a share.
 
     ``on``: chips, clusters, instances, 'gpus' or 'all' (nothing: what is for rent). ``dtypes``, ``batch``: those alone.
-    ``tokens``: of a whole training. ``data``: labelled samples for a limit of accuracy.
+    ``tokens``: of a whole training. ``data``: labelled samples for a limit of accuracy. ``load``: how requests come to
+    a service, with ``lengths`` and ``schedulers`` as ``accelsim serve`` has them; limits of times are then what 99 of
+    100 ``requests`` keep (None: as many as come in a minute, at least 1,000).
     """
 
     model: str
@@ -62,12 +64,18 @@ class Question:
     term: Term = "on-demand"
     prices: Path | None = None
     data: str = "digits"
+    load: str = ""
+    lengths: str = "lognormal:1024,256"
+    schedulers: Sequence[str] = ()
+    requests: int | None = None
 
     @property
     def task(self) -> str:
-        """Kind of work: 'run', 'generation' or 'training'."""
+        """Kind of work: 'run', 'generation', 'training' or 'service'."""
         if self.train:
             return TRAINING
+        if self.load:
+            return SERVICE
         return RUN if generation_of(self.model) is None else GENERATION
 
     @property
@@ -75,7 +83,7 @@ class Question:
         """Amount of work that the cost is for."""
         if self.train:
             return "training" if self.tokens else "1,000 samples"
-        return "million new tokens" if self.task == GENERATION else "1,000 samples"
+        return "million new tokens" if self.task in (GENERATION, SERVICE) else "1,000 samples"
 
     @property
     def speed(self) -> str:
@@ -95,8 +103,9 @@ class Question:
             what = f"no figures for {self.objective}: {reason}" if reason else f"no objective {self.objective!r}"
             gather.refuse(True, what, "--objective", known + _hint(self.objective, OBJECTIVES))
         for name in self.limits if task else ():
-            other = MEASURES[name].tasks not in ("", task)
-            gather.refuse(other, f"a limit of {name}, which a {task} has not", "--limit", f"a {MEASURES[name].tasks}")
+            tasks = MEASURES[name].tasks
+            other = tasks and task not in tasks
+            gather.refuse(other, f"a limit of {name}, which a {task} has not", "--limit", f"a {' or '.join(tasks)}")
         days = "days" in self.limits and self.train and not self.tokens
         gather.refuse(days, "a limit of days without tokens", "--tokens", "how many the training takes, such as 300e9")
         gather.refuse(self.tokens and not self.train, "--tokens without --train", "", "--train")

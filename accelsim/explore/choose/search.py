@@ -50,10 +50,10 @@ class Entry:
         return self.facts is not None or bool(self.error) or bool(self.dropped)
 
     @property
-    def family(self) -> tuple[str, str, str, int]:
+    def family(self) -> tuple[str, str, str, int, str]:
         """Candidates that differ by their batch alone."""
         each = self.candidate
-        return each.device, each.dtype, each.plan, each.nodes
+        return each.device, each.dtype, each.plan, each.nodes, each.scheduler
 
     @property
     def quick(self) -> bool:
@@ -158,7 +158,7 @@ def _settle(question: Question, entry: Entry, found: Outcome | None) -> None:
 
 def _raise_bounds(question: Question, found: Entry, entries: Sequence[Entry]) -> None:
     """Raise the least figures of other batches on the same chip, by those that were simulated."""
-    if found.facts is None or question.train:
+    if found.facts is None or question.task not in RULES:
         return
     alike = [each for each in entries if each.family == found.family]
     for key, rule in RULES[question.task].items():

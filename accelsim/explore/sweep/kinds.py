@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from accelsim.cluster.serving.serve import Served
     from accelsim.cluster.step.result import StepResult
     from accelsim.explore.generation import Generation
+    from accelsim.explore.sizing import Sized
     from accelsim.kernels.whole import Interval
     from accelsim.spec.cluster import ClusterSpec
 
@@ -76,6 +77,8 @@ def kind_of(model: str, on: str, options: Options) -> str:
     """Return the kind of a point: a key of ``KINDS``."""
     if options.get("train"):
         return "training step"
+    if "load" in options:
+        return "service"
     generates = generation_of(model, options.get("param")) is not None
     if is_cluster(on):
         if generates:
@@ -143,6 +146,23 @@ def _step(model: str, on: str, options: Options) -> Read:
     return Read(_parts(load_devices(on, overrides)), lambda: _trained(step(asked), options.get("tokens")))
 
 
+def _service(model: str, on: str, options: Options) -> Read:
+    from accelsim.cluster.step.costs import Setting
+    from accelsim.explore.sizing import sized
+    from accelsim.limits import read_limits
+    from accelsim.serving.asked import Question
+
+    asked = {name: value for name, value in options.items() if name in SERVICE}
+    setting = Setting(**{name: options[name] for name in SERVICES & options.keys()})
+    question = Question(model, on, setting=setting, overrides=tuple(options.get("set", ())), **asked)
+    limits = read_limits(options.get("limit", ()), dict.fromkeys(("ttft", "tpot", "e2e"), "s"), "limit")
+    return Read(_parts(load_devices(on, question.overrides)), lambda: _sized(sized(question, limits)))
+
+
+SERVICE = {"load", "lengths", "requests", "seed", "plan", "replicas", "router", "scheduler", "prefix", "memory"}
+"""Options of a service under load that its question has."""
+SERVICES = {"dtype", "site", "kv_dtype", "stack"}
+"""Fields of ``Setting`` that it has."""
 ALL = {"values", "set", "batch", "param", "dtype", "fusion", "site", "ignore_capacity"}
 """Options of every kind."""
 SERVES = {"dtype", "fusion", "site", "quantiser", "kv_dtype", "stack", "routing"}
@@ -153,6 +173,7 @@ KINDS = {
     "run": Kind(RUNS, _run),
     "generation": Kind(RUNS, _generation),
     "serving": Kind(frozenset(ALL | SERVES | {"plan", "library"}), _serving),
+    "service": Kind(frozenset({"values", "set", "limit"} | SERVICE | SERVICES), _service),
     "training step": Kind(frozenset(ALL | STEPS | {"plan", "train", "tokens"}), _step),
 }
 """Kinds of points by name."""
@@ -252,6 +273,33 @@ def _served(found: Served) -> Facts:
         "plan": str(found.plan),
         "devices": found.fleet.size,
     }
+
+
+def _sized(sized: Sized) -> Facts:
+    """Figures of a service: of latencies what 99 of 100 requests keep."""
+    found, service = sized.found, sized.found.service
+    ends, count, tokens = found.ends or (), len(found.requests), sum(each.output for each in found.requests)
+    times: Facts = {}
+    for name, key in LATENCIES.items():
+        low, high = (sized.percentile_s(key, each) for each in ends) if ends else (None, None)
+        times |= {f"{name}_s": sized.percentile_s(key), f"{name}_low_s": low, f"{name}_high_s": high}
+    return {
+        **times,
+        **_energy(found.joules, (ends and joules_ends(found.joules)) or None, service.span_s, count),
+        "tokens_per_s": tokens / service.span_s,
+        "energy_per_token_J": found.joules / tokens,
+        "replicas": sized.replicas,
+        "replicas_low": sized.ends[0],
+        "replicas_high": sized.ends[1],
+        "devices": sized.replicas * found.last.times.plan.tp,
+        "busy": sum(sum(steps.seconds) for steps in service.steps) / service.span_s / len(service.steps),
+        "dtype": found.devices.dtype,
+        "plan": str(found.last.times.plan),
+    }
+
+
+LATENCIES = {"latency": "e2e", "ttft": "ttft", "tpot": "tpot"}
+"""Keys of figures -> latencies of a service."""
 
 
 def _trained(found: StepResult, tokens: int | None) -> Facts:

@@ -205,6 +205,8 @@ def _counted(named: Named) -> Iterator[str]:
         if fabric.dims is not None:
             dims = json.dumps(balanced(count, len(fabric.dims)))
             yield f"{at}.fabrics.{name}.dims={dims}"
+        if (ports := -(-count // (fabric.members or 1))) < fabric.roots:
+            yield f"{at}.fabrics.{name}.roots={ports}"
 
 
 def _told(named: Named) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import combinations
 from math import ceil, inf
@@ -14,16 +15,18 @@ import pytest
 import accelsim
 from accelsim.account.energy import price_list
 from accelsim.account.odds import odds_below
+from accelsim.cluster.step.costs import Setting
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import UsageError
 from accelsim.explore.accuracy import Accuracy, accuracy
 from accelsim.explore.choose.bounds import RULES, Rule, bound_of, least_of
 from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered, peak, spec_of
-from accelsim.explore.choose.checks import with_limits
+from accelsim.explore.choose.checks import checked, with_limits
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
 from accelsim.explore.choose.question import UNITS, Question
 from accelsim.explore.choose.search import AIMS, Searched, search
+from accelsim.explore.choose.services import load_of
 from accelsim.explore.choose.work import work_of
 from accelsim.explore.sweep.point import Known, Point, outcome
 from accelsim.explore.sweep.store import Store
@@ -31,6 +34,9 @@ from accelsim.limits import read_limits
 from accelsim.machine.simulate import simulate
 from accelsim.program.roles import units
 from accelsim.report.choose import answer, sentences
+from accelsim.serving.asked import Question as Served
+from accelsim.serving.asked import served
+from accelsim.serving.measures import probe
 from accelsim.spec.yaml import where
 from accelsim.workload.ops.base import Gemm
 
@@ -40,6 +46,10 @@ SMALL = Question(
 )
 DECODER = "llama?layers=2,hidden=256,heads=4,kv_heads=4,ffn=512,vocab=1000,prompt=64,new=8"
 SERVED = Question(DECODER, {"ttft": 1e-3}, on=("t4", "l4", "8x-t4-pcie"))
+UNDER_LOAD = Question(
+    "llama?layers=2,hidden=256,heads=4,kv_heads=4,ffn=512,vocab=1000", {"ttft": 2e-3, "tpot": 0.5e-3},
+    on=("t4", "l4", "8x-t4-pcie"), load="poisson:3000/s", lengths="fixed:64,8", requests=200,
+)  # fmt: skip
 TRAINED = Question("gpt2?layers=2,hidden=128,heads=4", {"days": 1.0}, on=("t4", "8x-t4-pcie"), train=True, tokens=10**9)
 
 
@@ -73,7 +83,7 @@ def test_bounds_drop_no_winner(store: Store) -> None:
     loses_nothing(SMALL, store)
 
 
-@pytest.mark.parametrize("question", [SERVED, TRAINED], ids=["generation", "training"])
+@pytest.mark.parametrize("question", [SERVED, TRAINED, UNDER_LOAD], ids=["generation", "training", "service"])
 def test_bounds_drop_no_winner_of_decoders(question: Question, store: Store) -> None:
     loses_nothing(question, store)
 
@@ -144,6 +154,43 @@ def test_a_cost_is_time_times_price(store: Store) -> None:
             price = rented.offer.price.hour_USD / rented.offer.instance.count
             assert entry.facts["cost_USD"] == pytest.approx(price * hours)
             assert price == min(each.hour_USD for each in entry.candidate.rents)
+
+
+def test_a_service_has_the_fewest_replicas_that_keep_the_limits(store: Store) -> None:
+    found = search(UNDER_LOAD, store, bounds=False)
+    load, some = load_of(UNDER_LOAD), 0
+    for entry in found.entries:
+        if not entry.able:
+            continue
+        facts, options = entry.facts or {}, json.loads(entry.candidate.point.options)
+        asked = {name: options[name] for name in ("load", "lengths", "requests", "plan", "scheduler")}
+        made = served(Served(UNDER_LOAD.model, entry.candidate.point.on, setting=Setting(dtype="fp16"), **asked))
+        for count, enough in ((cast(int, facts["replicas"]), True), (cast(int, facts["replicas"]) - 1, False)):
+            if count:
+                tried = probe(made.with_replicas(count).service, {"ttft": 2e-3, "tpot": 0.5e-3}, load.rate)
+                kept = tried.steady and tried.p99_s["ttft"] <= 2e-3 and tried.p99_s["tpot"] <= 0.5e-3
+                assert kept is enough, (entry.candidate.point.text, count)
+        some += cast(int, facts["replicas"]) > 1
+        if rents := entry.candidate.rents:
+            hour = -(-cast(int, facts["replicas"]) // rents[0].holds) * rents[0].holds * rents[0].hour_USD
+            assert facts["cost_USD"] == pytest.approx(hour / 3600 / (3000 * 8) * 1e6)
+    assert some
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"limits": {"cost": 1.0}}, "no limit of a time"),
+        ({"load": "closed:4"}, "comes at no rate"),
+        ({"load": "poison:4/s"}, "no process of arrivals"),
+        ({"schedulers": ("vlm",)}, "no scheduler 'vlm'"),
+        ({"model": "resnet50"}, "a decoder by its name"),
+        ({"limits": {"ttft": 1.0, "throughput": 3.0}}, "a limit of throughput, which a service has not"),
+    ],
+)
+def test_wrong_questions_about_services_are_refused(changes: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        checked(replace(UNDER_LOAD, **changes))  # type: ignore[arg-type]
 
 
 def test_a_run_says_the_same(store: Store) -> None:

@@ -15,7 +15,7 @@ from accelsim.cli import main
 from accelsim.errors import UsageError
 from accelsim.report.capacity import answer, facts, sentences
 from accelsim.serving.asked import Question, served
-from accelsim.serving.capacity import CLOSE, CURVE, Probe, search
+from accelsim.serving.capacity import CLOSE, CURVE, Probe, fewest, search
 from accelsim.serving.items.asked import Question as OfItems
 from accelsim.serving.items.asked import read
 from accelsim.serving.items.asked import served as served_items
@@ -42,6 +42,20 @@ def test_the_search_finds_a_known_capacity_from_any_rate(first: float) -> None:
     assert capacity / CLOSE <= found.below.rate <= capacity < found.above.rate <= found.below.rate * CLOSE
     tried = {each.rate for each in found.probes}
     assert all(any(rate == pytest.approx(part * found.below.rate) for rate in tried) for part in CURVE)
+
+
+@pytest.mark.parametrize("near", [1, 5, 40, 1000])
+@pytest.mark.parametrize("least", [1, 2, 7, 39, 40])
+def test_the_fewest_replicas_are_found_from_anywhere(near: int, least: int) -> None:
+    asked = []
+
+    def good(count: int) -> bool:
+        asked.append(count)
+        return count >= least
+
+    assert fewest(good, 40, near) == least
+    assert len(asked) == len(set(asked)) <= 12
+    assert fewest(lambda count: count >= 41, 40, near) is None
 
 
 def test_a_limit_that_no_rate_keeps_is_said() -> None:

@@ -16,7 +16,7 @@ from accelsim.report.service_cost import rents
 from accelsim.report.text import percent
 from accelsim.serving.asked import Question, Served, served
 from accelsim.serving.blocks import Pool
-from accelsim.serving.history import PROMPT, TOKENS, WAITS, Span, shares, span_s, spans, watts
+from accelsim.serving.history import PROMPT, TOKENS, WAITS, Span, shares, spans, watts
 from accelsim.serving.levers import levers
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.vllm import Vllm
@@ -30,7 +30,7 @@ FEW = replace(QUESTION, load="poisson:10/s", lengths="fixed:8,2", requests=3)
 @pytest.fixture(scope="module", name="found")
 def _found() -> Iterator[Served]:
     with sharing([]):
-        yield served(QUESTION, ends=False)
+        yield served(QUESTION)
 
 
 def test_a_request_that_loses_its_blocks_waits_and_computes_again() -> None:
@@ -65,7 +65,7 @@ def test_power_adds_up_to_the_energy_and_shares_to_all(found: Served) -> None:
         assert power.min() >= found.last.static_W * 0.999
     each = shares(found.groups, found.service)
     assert each.prompts_J + each.tokens_J == pytest.approx(whole["energy_J"])
-    assert each.prompts_s + each.tokens_s == pytest.approx(span_s(found.service))
+    assert each.prompts_s + each.tokens_s == pytest.approx(found.service.span_s)
     assert min(each) > 0
 
 
@@ -81,7 +81,7 @@ def test_a_million_tokens_cost_the_rent_of_all_the_time(found: Served) -> None:
 
 
 def test_prompts_alone_pay_for_all_of_it() -> None:
-    alone = served(replace(FEW, lengths="fixed:8,1"), ends=False)
+    alone = served(replace(FEW, lengths="fixed:8,1"))
     assert shares(alone.groups, alone.service).tokens_s == 0
 
 
@@ -101,10 +101,10 @@ def tried(found: Served, *names: str) -> dict[str, helps.Tried]:
 
 def test_each_change_is_the_service_that_its_options_make() -> None:
     with sharing([]):
-        few = served(FEW, ends=False)
+        few = served(FEW)
         assert [each.binds for each in levers(few)] == ["queue", "room", "arithmetic", "bandwidth"]
         change = tried(few, "bandwidth")["bandwidth"]
-        same = served(replace(FEW, overrides=change.lever.options[1::2]), ends=False)
+        same = served(replace(FEW, overrides=change.lever.options[1::2]))
         assert change.outcome == helps.outcome(same.service, {}) != helps.outcome(few.service, {})
         assert same.devices.fleet.chips[0] != few.devices.fleet.chips[0]
 
@@ -112,7 +112,7 @@ def test_each_change_is_the_service_that_its_options_make() -> None:
 def test_twice_the_replicas_are_those_of_the_option(found: Served) -> None:
     change = tried(found, "queue")["queue"]
     assert change.lever.options == ("--replicas", "2")
-    same = served(replace(QUESTION, replicas=2), ends=False)
+    same = served(replace(QUESTION, replicas=2))
     assert change.outcome == helps.outcome(same.service, {})
 
 
@@ -120,7 +120,7 @@ def test_room_binds_where_it_is_little_and_not_where_it_is_plenty(found: Served)
     """The sentence names the change with the shortest simulated time, and how much it saves."""
     groups = tuple(replace(each, blocks=3) for each in found.groups)
     requests = [each.request._replace(arrival_s=0.0) for each in found.service.sequences]
-    tight = replace(found, groups=groups, service=found.run(1.0, requests, groups))
+    tight = replace(found, groups=groups, requests=requests)
     base, changes = helps.outcome(tight.service, {}), tried(tight, "queue", "room")
     saved = {name: 1 - each.outcome.e2e_s / base.e2e_s for name, each in changes.items()}
     best = max(saved, key=lambda name: saved[name])

@@ -92,6 +92,7 @@ def test_set_knows_nodes_and_what_is_in_them() -> None:
         ("3x-dgx-h100?devices=4", 3, 4, 4),
         ("p4d-cluster?nodes=2,devices=4", 2, 4, 2),
         ("4x-edu?devices=6", 1, 6, 0),
+        ("8x-t4-pcie?devices=2", 1, 2, 0),  # one switch below one root complex
     ],
 )
 def test_numbers_behind_the_name(name: str, nodes: int, devices: int, cards: int) -> None:
