@@ -36,6 +36,10 @@ class Pool:
         """Return the tokens of a waiting sequence that need not be computed."""
         return sequence.computed
 
+    def woken(self, sequence: Sequence) -> int:
+        """Return the free blocks that a waiting sequence takes by being admitted: those that are kept of it."""
+        return 0
+
     def share(self, sequence: Sequence) -> None:
         """Give a sequence that is admitted what is kept of it: nothing."""
 

@@ -40,6 +40,10 @@ class HashBlocks(Pool):
         room = self.free - kept - self.of(tokens) + sequence.blocks
         return room >= 0 or room + sum(blocks for key, blocks in self._found(sequence) if key in self._users) >= 0
 
+    def woken(self, sequence: Sequence) -> int:
+        """Return the free blocks that a waiting sequence takes by being admitted: those that nobody else uses."""
+        return sum(blocks for key, blocks in self._found(sequence) if key not in self._users)
+
     def share(self, sequence: Sequence) -> None:
         """Give a sequence that is admitted what is kept of it."""
         found, hits = self._found(sequence), self.hits(sequence)

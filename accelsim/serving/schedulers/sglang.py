@@ -65,7 +65,7 @@ class Sglang(Scheduler):
         while self.waiting and left > 0 and len(self.running) < self.most:
             sequence = self.waiting[0]
             tokens = sequence.total - self.pool.hits(sequence)
-            more = tokens + min(sequence.left, CLIPPED)
+            more = tokens + min(sequence.left, CLIPPED) + self.pool.woken(sequence)
             if self.running and (more >= room or (chunks and tokens >= budget)):
                 break
             self._take(chunks, self._enter(), min(tokens, left))
