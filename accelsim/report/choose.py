@@ -181,7 +181,9 @@ def _fields(choice: Choice) -> list[Field]:
         Field("cost_usd", "USD", usd, meaning=f"cost of {_of(question)}"),
         Field(speed.key, question.speed, in_unit(speed.unit) if speed.unit == "s" else "{:.3g}".format),
         *more,
-        Field("energy_per_sample_J", "energy", in_unit("J"), meaning=f"energy of a {'request' if served else 'sample'}"),
+        Field(
+            "energy_per_sample_J", "energy", in_unit("J"), meaning=f"energy of a {'request' if served else 'sample'}"
+        ),
     ]
 
 
