@@ -167,6 +167,7 @@ def _fields(choice: Choice) -> list[Field]:
         if name in question.limits
     ]
     served = question.task == SERVICE
+    sample = "request" if served else "sample"
     return [
         Field("", "on", lambda row: f"{row['count']} x {row['chip']}" if row["count"] > 1 else row["chip"], True),
         *plain,
@@ -181,9 +182,7 @@ def _fields(choice: Choice) -> list[Field]:
         Field("cost_usd", "USD", usd, meaning=f"cost of {_of(question)}"),
         Field(speed.key, question.speed, in_unit(speed.unit) if speed.unit == "s" else "{:.3g}".format),
         *more,
-        Field(
-            "energy_per_sample_J", "energy", in_unit("J"), meaning=f"energy of a {'request' if served else 'sample'}"
-        ),
+        Field("energy_per_sample_J", "energy", in_unit("J"), meaning=f"energy of a {sample}"),
     ]
 
 
