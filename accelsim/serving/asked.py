@@ -104,7 +104,7 @@ class Served:
 
     @cached_property
     def factors(self) -> tuple[float, float] | None:
-        """How much faster and slower all steps may be (90 %); None where the chip has no intervals."""
+        """Factors by which all steps may be faster and slower (90 %); None where the chip has no intervals."""
         layout = Layout(self.model, self.last.times.plan, 1, routing_of(self.devices.fleet))
         return factors_of(self.service, self.devices, layout)
 
