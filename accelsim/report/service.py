@@ -170,6 +170,10 @@ def sentences(found: Served, figures: Facts) -> Iterator[str]:
         )
     if limits:
         yield f"{percent(figures['within_limits'])} of the requests keep {_limits_text(limits)}."
+        for name, limit in limits.items():
+            values = MEASURES[name].of(service)
+            if len(values) and (least := float(values.min())) > limit:
+                yield f"Even the fastest has {name} = {si(least, 's')}."
 
 
 def _limits_text(limits: Mapping[str, float]) -> str:

@@ -284,7 +284,7 @@ def blocks_of(
     """Return the blocks of keys and values, each of ``page`` tokens, that a replica has room for, and bytes of one on
     one device: what ``share`` of its memory leaves after weights and a step of ``budget`` tokens. ``beside``: models
     whose weights, keys and values are there too. Raises OutOfMemory for too little memory."""
-    check_memory(devices, layout, TOKENS, 1, permanent=True)
+    check_memory(devices, layout, TOKENS, 1, True, "more devices (--plan tp=N), or a narrower --dtype")
     (parts,) = needs(devices, layout, budget, 0)
     room = share * min(capacity_B(devices.fleet.chips[rank]) for rank in layout.plan.stage_ranks(0))
     every = [needs(devices, each, page, 0, permanent=True)[0] for each in (layout, *beside)]

@@ -280,15 +280,18 @@ def cache_B(devices: Devices, layout: Layout, tokens: int, stage: int) -> int:
     return ceil(elements * layout.sequences * devices.widths.cache)
 
 
-def check_memory(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> None:
-    """Raise OutOfMemory, for all stages at once, where devices hold more than they have room for; see ``needs``."""
+def check_memory(
+    devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False, advice: str = ""
+) -> None:
+    """Raise OutOfMemory with ``advice``, for all stages at once, where devices hold more than they have room for; see
+    ``needs``."""
     short = []
     for stage, parts in enumerate(needs(devices, layout, prompt, new, permanent)):
         ranks, room = _room_B(devices, layout, stage)
         if sum(parts.values()) > room:
             short.append((ranks, parts, room))
     if short:
-        raise OutOfMemory(layout.model.name, short, ADVICE)
+        raise OutOfMemory(layout.model.name, short, advice or ADVICE)
 
 
 def _room_B(devices: Devices, layout: Layout, stage: int) -> tuple[list[int], int]:

@@ -11,9 +11,9 @@ import pytest
 from accelsim.account.price import HOUR_S
 from accelsim.cluster.step.fleet import sharing
 from accelsim.report import service_helps as helps
-from accelsim.report.service import facts
+from accelsim.report.service import facts, sentences
 from accelsim.report.service_cost import rents
-from accelsim.report.text import percent
+from accelsim.report.text import percent, si
 from accelsim.serving.asked import Question, Served, served
 from accelsim.serving.blocks import Pool
 from accelsim.serving.history import PROMPT, TOKENS, WAITS, Span, shares, spans, watts
@@ -148,3 +148,10 @@ def test_parts_of_the_time_add_up_to_it(found: Served) -> None:
     total = np.array([each.e2e_s for each in found.service.sequences])
     assert sum(every.values()) == pytest.approx(total.mean())
     assert sum(slowest.values()) == pytest.approx(total.max())
+
+
+def test_a_limit_that_even_the_fastest_breaks_is_said(found: Served) -> None:
+    fastest = min(each.ttft_s for each in found.service.sequences)
+    for limit, said in ((0.5 * fastest, True), (1.01 * fastest, False)):
+        told = " ".join(sentences(found, facts(found, {"ttft": limit})))
+        assert (f"Even the fastest has ttft = {si(fastest, 's')}." in told) is said
