@@ -82,8 +82,8 @@ def sentences(found: Capacity, limits: Mapping[str, float], slow: Capacity | Non
         ]
     why = f"{percent(above.within)} do" if above.steady else "more of them come than the service answers"
     told = [
-        f"Up to {si(below.rate)} requests a second, {percent(found.share)} of them keep {kept}; "
-        f"at {si(above.rate)} {why}."
+        f"Up to {si(below.rate, digits=4)} requests a second, {percent(found.share)} of them keep {kept}; "
+        f"at {si(above.rate, digits=4)} {why}."
     ]
     if slow is not None and slow.below is not None:
         told.append(f"If all batches take as long as the model may be off (90 %), it is {si(slow.below.rate)}.")
