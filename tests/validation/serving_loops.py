@@ -84,8 +84,9 @@ class Row(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Engine, model, format and GPU."""
-        return f"{self.engine}, {self.model.split('/')[1]}, {self.precision or '16 bits'}, {self.gpu}"
+        """Engine, model, format and GPU, and whether all requests come at once."""
+        burst = ", at once" if self.tokens_per_s else ""
+        return f"{self.engine}, {self.model.split('/')[1]}, {self.precision or '16 bits'}, {self.gpu}{burst}"
 
     @property
     def prompt(self) -> int:

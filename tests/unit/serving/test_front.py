@@ -13,7 +13,7 @@ from accelsim.serving.asked import Question, served
 from accelsim.spec.yaml.chips import load_site
 from tests.validation.measured import ABSENT
 from tests.validation.serving_front import seen
-from tests.validation.serving_loads import errors, loads, opened, ranked, steady
+from tests.validation.serving_loads import Compared, errors, lines, loads, opened, ranked, steady
 from tests.validation.serving_loops import QWEN, rows
 
 ALONE = Question("llama?layers=1", "h100-sxm", "constant:0.001/s", "fixed:8,4", requests=3)
@@ -56,3 +56,12 @@ def test_a_measured_open_loop_takes_about_as_long() -> None:
 
 def test_formats_have_other_names() -> None:
     assert Setting(dtype="fp8", kv_dtype="half") == Setting(dtype="fp8_e4m3fn", kv_dtype="fp16")
+
+
+def test_a_table_of_errors_counts_rows_and_pairs() -> None:
+    def made(measured: float, predicted: float) -> Compared:
+        return Compared("vllm, x, fp8, H100", {"ttft_s": measured}, {"ttft_s": (predicted, 0.9 * predicted, 1.2)}, 0.5)
+
+    found = [made(1.0, 1.1), made(1.1, 1.0), made(1.3, 1.0), made(2.0, 1.8)]
+    assert [*lines(found, "all")] == ["| all | ttft_s | 4 | 10.0% | 19.2% | -9.5% | 50% |"]
+    assert sorted(ranked(found, "ttft_s").tolist()) == [False, True, True, True]
