@@ -46,8 +46,14 @@ def of_tokens(gather: Gather, question: Question, limits: dict[str, float], text
 
     share = capacity.wanted(gather, text, question.load, limits, question.trace is not None)
     made = gather.read(lambda: served(question))
-    found = capacity.search(lambda rate: probe(made.at_rate(rate), limits, rate), share, made.load.rate)
-    return report.answer(found, limits, report.facts(question))
+    found = capacity.search(lambda rate: probe(made.at_rate(rate).service, limits, rate), share, made.load.rate)
+
+    def slow(rate: float) -> capacity.Probe:
+        return probe(made.at_rate(rate).run_at(1, made.factors), limits, rate)
+
+    first = found.below.rate if found.below else made.load.rate
+    ends = capacity.search(slow, share, first, curve=False) if made.factors else None
+    return report.answer(found, limits, report.facts(question), ends)
 
 
 def of_items(gather: Gather, question: OfItems, limits: dict[str, float], text: str) -> Answer:

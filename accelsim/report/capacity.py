@@ -31,8 +31,8 @@ def facts(question: object) -> Facts:
 
 
 def answer(found: Capacity, limits: Mapping[str, float], service: Facts, slow: Capacity | None = None) -> Answer:
-    """Report a capacity. ``service``: facts of the service that were asked for; ``slow``: the capacity if all batches
-    take as long as the model may be off."""
+    """Report a capacity. ``service``: facts of the service that were asked for; ``slow``: the capacity if all steps or
+    batches take as long as the model may be off."""
     rows = [_row(each) for each in found.probes]
     told = sentences(found, limits, slow)
     fields = [
@@ -86,7 +86,9 @@ def sentences(found: Capacity, limits: Mapping[str, float], slow: Capacity | Non
         f"at {si(above.rate, digits=4)} {why}."
     ]
     if slow is not None and slow.below is not None:
-        told.append(f"If all batches take as long as the model may be off (90 %), it is {si(slow.below.rate)}.")
+        told.append(f"If each step or batch takes as long as the model may be off (90 %), it is {si(slow.below.rate)}.")
+    elif slow is not None:
+        told.append("If each step or batch takes as long as the model may be off (90 %), no rate is low enough.")
     return told
 
 

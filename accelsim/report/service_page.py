@@ -221,7 +221,7 @@ def _rates(found: Served, limits: Mapping[str, float]) -> tuple[list[Drawn], lis
     shown = {"ttft": inf, "tpot": inf} | dict(limits)
 
     def at(rate: float) -> Probe:
-        service = found.at_rate(rate)
+        service = found.at_rate(rate).service
         costs[rate] = spent(chip, found.groups, service).out_USD
         return probe(service, shown, rate)
 

@@ -127,11 +127,11 @@ class Served:
         """Return the service if all steps take ``factor`` times as long, or with other requests, replicas, engine."""
         return self.play(factor, requests or self.requests, groups or self.groups, front or self.front)
 
-    def at_rate(self, rate: float) -> Service:
+    def at_rate(self, rate: float) -> Served:
         """Return the service at another rate (1/s), with the same requests closer together or farther apart."""
         apart = self.load.rate / rate
         requests = [each._replace(arrival_s=apart * each.arrival_s) for each in self.requests]
-        return self.run(requests=requests)
+        return replace(self, load=self.load._replace(rate=rate), requests=requests)
 
     def with_replicas(self, count: int) -> Served:
         """Return the same requests to another number of equal replicas."""

@@ -80,7 +80,7 @@ def predicted(benchmark: Benchmark) -> tuple[float, float]:
         burst = served(replace(question, load=f"closed:{BATCH}")).service
         offline = (REQUESTS - BATCH) / burst.sequences[-1].request.arrival_s
         made = served(question)
-        found = search(lambda rate: probe(made.at_rate(rate), limits, rate), SHARE, offline / 2, False)
+        found = search(lambda rate: probe(made.at_rate(rate).service, limits, rate), SHARE, offline / 2, False)
     return found.below.rate if found.below else 0.0, offline
 
 

@@ -88,11 +88,11 @@ def test_a_language_model_keeps_its_limits_just_below_the_capacity_and_not_above
         "llama?layers=2,hidden=64", "t4", "poisson:500/s", "fixed:64,3", requests=60, scheduler="vllm:most=2"
     )
     made = served(question)
-    assert made.at_rate(500.0).sequences[-1].last_s == made.service.sequences[-1].last_s
-    found = search(lambda rate: probe_tokens(made.at_rate(rate), limits, rate), 0.9, 500.0, curve=False)
+    assert made.at_rate(500.0).service.sequences[-1].last_s == made.service.sequences[-1].last_s
+    found = search(lambda rate: probe_tokens(made.at_rate(rate).service, limits, rate), 0.9, 500.0, curve=False)
     assert found.below is not None
     for end, good in ((found.below, True), (found.above, False)):
-        assert within_tokens(made.at_rate(end.rate), limits) == end.within
+        assert within_tokens(made.at_rate(end.rate).service, limits) == end.within
         assert (end.within >= 0.9 and end.steady) is good
 
 
@@ -100,6 +100,13 @@ def test_the_command_answers_and_refuses() -> None:
     given = ["serve", ITEMS.model, "--on", "t4", "--requests", "50", "--capacity"]
     done = CliRunner().invoke(main, [*given, "90%", "--limit", "e2e=5ms", "--json"])
     assert done.exit_code == 0 and json.loads(done.stdout)["share"] == 0.9
+    tokens = ["serve", "llama?layers=2,hidden=64", "--on", "t4", "--lengths", "fixed:16,2", "--requests", "30", "--scheduler",
+              "vllm:most=2"]  # fmt: skip
+    done = CliRunner().invoke(
+        main, [*tokens, "--load", "poisson:500/s", "--limit", "ttft=500us", "--capacity", "--json"]
+    )
+    found = json.loads(done.stdout)
+    assert found["capacity_if_slow_per_s"] < found["capacity_per_s"], "slower steps serve fewer"
     done = CliRunner().invoke(main, [*given, "no", "--load", "closed:3"])
     assert done.exit_code == 2
     for text in ("no limit", "at no rate", "'no'"):
