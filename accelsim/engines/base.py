@@ -233,6 +233,10 @@ class EngineType(ABC):
         says as much."""
         return None
 
+    def served(self, chip: Chip, unit: Unit, name: str, products: Multiplied) -> Sequence[Least] | None:
+        """Return what each product takes at least in a serving stack; None where it has no kernels of its own there."""
+        return None
+
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Return action -> its price, for every action that its commands count for the engine itself."""
         return {}

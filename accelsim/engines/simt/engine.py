@@ -141,6 +141,14 @@ class Multiprocessors(Clocked):
 
         return least(chip, unit, name, products) if streams_of(unit.spec) == 1 else None
 
+    def served(self, chip: Chip, unit: Unit, name: str, products: Multiplied) -> Sequence[Least] | None:
+        """Return the time of the kernels of linear layers, 0 of other products; None where the chip has no constants of
+        them."""
+        from accelsim.engines.simt.served import layers_s
+
+        found = layers_s(chip, unit.name, name, [gemm for gemm, _ in products])
+        return None if found is None else [Least(seconds, 0.0, seconds) for seconds in found]
+
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
         """Return the closed forms of products, convolutions, functions and attention."""
         from accelsim.engines.simt.model import Kernels

@@ -9,7 +9,7 @@ faster than the memory of its chip does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil, prod
 from typing import NamedTuple
 
@@ -20,14 +20,17 @@ from accelsim.engines.kernel_times import Columns, ServingKernel
 from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.products import slowed
 from accelsim.engines.simt.serving import KINDS, parts_of, row
-from accelsim.engines.simt.serving_layers import overlapped
+from accelsim.engines.simt.serving_layers import COLUMNS, overlapped
 from accelsim.engines.simt.spec import Simt
 from accelsim.formats.table import FP4, FP4_BLOCKS
+from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import operands_B
 from accelsim.spec.serving import Measured, served
+from accelsim.types import Floats
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.masks import CausalMask
 from accelsim.workload.nodes import gemm_view, is_attention, is_product, multiplies
+from accelsim.workload.ops.base import Gemm
 
 LAYER, PREFILL, DECODE = "layer", "prefill", "decode"
 """Families of ``serving.KINDS`` that nodes of a run are kernels of."""
@@ -114,42 +117,61 @@ def as_kernel(device: Device, graph: Graph, node: Node) -> ServingKernel | None:
     found = row_of(graph, node) if serving is not None else None
     if serving is None or found is None:
         return None
-    pooled = _constants(device, found)[0].intervals.get("all")
+    columns = {name: np.array([float(value)]) for name, value in found.columns.items()}
+    pooled = _constants(device, found.family, found.format, columns)[0].intervals.get("all")
     own = serving.device == device.roles.chip.name
     return ServingKernel(found.family, found.format, pooled.factor if own and pooled is not None else 0.0)
 
 
-def _constants(device: Device, found: ServedRow) -> tuple[Measured, Columns]:
-    """The constants of a row, and its columns with what follows from them."""
-    columns = {name: np.array([float(value)]) for name, value in found.columns.items()}
-    (part,) = parts_of(KINDS[found.family], device, found.format, columns)
-    return row(device, KINDS[found.family], part.key), part.columns
+def _constants(device: Device, family: str, name: str, columns: Columns) -> tuple[Measured, Columns]:
+    """The constants of rows of a format, and their columns with what follows from them."""
+    (part,) = parts_of(KINDS[family], device, name, columns)
+    return row(device, KINDS[family], part.key), part.columns
+
+
+def layers_s(chip: Chip, engine: str, name: str, products: Sequence[Gemm]) -> list[float] | None:
+    """Return the seconds of linear layers in a format, as short as they can be in a run, 0 of products of activations;
+    None where the chip has no constants of them."""
+    device = Device(chip, engine)
+    if device.spec.serving is None or served(name) is None or max(operands_B(name)) > 2:
+        return None
+    sizes = zip(*((each.M, each.K, each.N, 0, 0) for each in products), strict=True)
+    columns = {column: np.array(each, float) for column, each in zip(COLUMNS, sizes, strict=True)}
+    launch, rest = _times(device, LAYER, name, columns)
+    learnt = np.array([bool(each.b) for each in products])
+    return list(np.where(learnt, launch + rest, 0.0).tolist())
 
 
 def _seconds(device: Device, found: ServedRow) -> Timed:
-    form = served(found.format)
+    columns = {name: np.array([float(value)]) for name, value in found.columns.items()}
+    launch, rest = _times(device, found.family, found.format, columns)
+    return Timed(float(launch[0]), float(rest[0]))
+
+
+def _times(device: Device, family: str, name: str, columns: Columns) -> tuple[Floats, Floats]:
+    """Seconds of launches, and of the rest."""
+    form = served(name)
     assert form is not None
-    constants, columns = _constants(device, found)
-    cost = KINDS[found.family].cost(constants, form, device.peak(form.arithmetic), columns)
-    seconds, launch, computing, moving = (float(each[0]) for each in cost[:4])
+    constants, columns = _constants(device, family, name, columns)
+    cost = KINDS[family].cost(constants, form, device.peak(form.arithmetic), columns)
+    seconds, launch, computing, moving = cost[:4]
     rest = seconds - launch
-    if found.family != DECODE:
+    if family != DECODE:
         longer = _under_load(device, form.arithmetic, computing)
-        rest += float(
-            overlapped(np.array(longer), np.array(moving)) - overlapped(np.array(computing), np.array(moving))
-        )
+        rest = rest + (overlapped(longer, moving) - overlapped(computing, moving))
     follow = min(float(device.spec.follow), float(device.spec.launch))
-    if found.family == LAYER:
-        return Timed(max(launch, follow), rest)
-    return Timed(launch - float(getattr(constants, "launch", 0.0)) + follow, rest)
+    if family == LAYER:
+        return np.maximum(launch, follow), rest
+    return launch - float(getattr(constants, "launch", 0.0)) + follow, rest
 
 
-def _under_load(device: Device, name: str, computing: float) -> float:
+def _under_load(device: Device, name: str, computing: Floats) -> Floats:
     """Seconds of multiplying numbers, where the chip's clock was measured to fall: weights of the tables that serving
     kernels are fitted to are all alike and switch few wires (docs/gpu-kernels.md)."""
     if device.spec.droop is None:
         return computing
-    return float(slowed(device.spec, device.rates, name, computing, 0.0, 1.0, 1.0))
+    none = np.zeros(len(computing))
+    return slowed(device.spec, device.rates, name, computing, none, none + 1, none + 1)
 
 
 def work_clocks(rest: float, moving: float, ends: float, pieces: int, clock_Hz: float) -> int:

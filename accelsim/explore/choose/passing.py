@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from accelsim.account.energy import engine_prices, price_list
+from accelsim.account.energy import engine_prices, left_W, price_list
+from accelsim.cluster.serving.devices import serving_library
+from accelsim.cluster.step.costs import Setting
+from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.compiler.numbers.formats import is_integer
 from accelsim.engines.base import Least
 from accelsim.engines.registry import ENGINES
+from accelsim.errors import AccelsimError
 from accelsim.explore.choose.candidates import BATCHES, Candidate, peak, spec_of
 from accelsim.explore.choose.question import Question
-from accelsim.explore.choose.work import Multiplied, Pass, passes_of
+from accelsim.explore.choose.work import NOTHING, Multiplied, Pass, passes_of
 from accelsim.formats import table
 from accelsim.program.actions import READ, WRITE
 from accelsim.program.roles import Roles, function_units, multiplier
 from accelsim.spec.chip import Chip
+from accelsim.spec.yaml.clusters import load_devices
+from accelsim.time import FS
 from accelsim.workload.ops.base import Gemm
 from accelsim.workload.sources.load import generation_of
 
 
 def forget_passes() -> None:
     """Forget chips and models, whose files may change between questions."""
-    for each in (_by_product, _functions_per_s, _prices, multiplying_J):
+    for each in (_by_product, _prices, multiplying_J, drawn, _fleet):
         each.cache_clear()
 
 
@@ -48,87 +56,163 @@ def multiplying_J(chip: str, dtype: str, foreign: bool) -> float:
     return min(prices.get(f"mac.{dtype}", [0.0])) + around
 
 
+class Drawn(NamedTuple):
+    """Joules of a multiply-accumulate, and of a byte that a memory off the chip reads or writes at least. On a board
+    with a design power they are so few that what its products and its memory draw at their peaks stays below that."""
+
+    mac_J: float
+    read_J: float
+    moved_J: float
+
+
+@cache
+def drawn(name: str, dtype: str, foreign: bool = False) -> Drawn:
+    """Return what a chip draws in a format, of ``foreign`` models or others."""
+    chip, prices = spec_of(name), _prices(name)
+    each_J, most_W, macs = multiplying_J(name, dtype, foreign), left_W(chip), peak(name, dtype) / 2
+    read_J = min((prices[each, READ] for each in _near(chip)), default=0.0)
+    moved_J = min((prices[each, way] for each in _near(chip) for way in (READ, WRITE)), default=0.0)
+    memory_W, macs_W = read_J * bandwidth_Bps(chip) if read_J else 0.0, min(each_J * macs, most_W)
+    share = 1.0 if macs_W + memory_W <= most_W else (most_W - macs_W) / memory_W
+    return Drawn(macs_W / macs if macs else 0.0, read_J * share, moved_J * share)
+
+
 def least_of_pass(question: Question, candidate: Candidate, done: Pass) -> Least:
     """Return what a pass takes at least: of arithmetic, memory and link the slowest, and the energy of all."""
     name, dtype, count = candidate.chip, candidate.dtype, candidate.count
-    chip, prices, read_B = spec_of(name), _prices(name), done.read * element_B(dtype)
+    chip, read_B, of = spec_of(name), done.read * element_B(dtype), drawn(name, dtype, Path(question.model).is_file())
     seconds = max(done.flops / (peak(name, dtype) * count), read_B / (count * bandwidth_Bps(chip)))
-    joules = done.flops / 2 * multiplying_J(name, dtype, Path(question.model).is_file())
-    known = _by_product(question.model, name, dtype, candidate.batch if question.batch else None)
+    macs, joules = done.flops / 2, 0.0
+    known = _by_product(question.model, name, dtype, candidate.batch if question.batch else None, count)
     if known and done.products:
         entering, each = _entering(chip, done.enters * element_B(dtype)), [known[_key(own)] for own in done.products]
-        passed = float("inf") if is_integer(dtype) else _functions_per_s(name)
-        seconds = max(seconds, _longest(done.products, each, passed, entering.seconds, chip) / count)
-        joules *= 1 - 2 * sum(own.left_out for own in each) / done.flops
-        joules = max(joules, sum(own.joules for own in each)) + entering.joules
-        joules += count * _between_J(name, [own.between * element_B(dtype) / count for own in done.products])
-    byte_J = min((prices[each, READ] for each in _near(chip)), default=0.0)
-    return Least(seconds, joules + read_B * byte_J)
+        apart_B = done.cached * element_B(dtype) if chip.kind == "gpu" else 0.0  # read by kernels of their own
+        longest_s = _longest(done.products, each, chip, dtype, entering.seconds) + apart_B / bandwidth_Bps(chip)
+        seconds = max(seconds, longest_s / count)
+        macs -= sum(own.left_out for own in each)
+        joules = sum(own.joules for own in each)
+        each_B, learnt = element_B(dtype) / count, 0.0 if done.often else done.read
+        if chip.kind == "gpu":  # its kernels read from memory what others have written there
+            beside_J = sum(own.between for own in done.products) * each_B * 2 * of.moved_J
+        else:
+            beside_J = entering.joules + _buffers_J(name, done.products, each_B, (learnt + done.enters) * each_B)
+        joules = max(macs * of.mac_J, joules) + count * beside_J
+    if count > 1:
+        size_B = int(done.added * element_B(dtype))
+        seconds += done.often * collective_s(str(candidate.point.on), dtype, count, "all_reduce", size_B, True)
+    return Least(seconds, max(macs * of.mac_J, joules) + read_B * of.read_J)
+
+
+def collective_s(on: str, dtype: str, count: int, kind: str, size_B: int, serves: bool = False) -> float:
+    """Return the seconds of a collective of the first devices of a cluster; 0 for one that cannot be."""
+    fleet = _fleet(on, dtype, serves)
+    return fleet.collective(kind, size_B, [tuple(range(count))]).time_fs * FS if fleet is not None else 0.0
+
+
+@cache
+def _fleet(on: str, dtype: str, serves: bool) -> Fleet | None:
+    try:
+        spec, setting = load_devices(on), Setting(dtype=dtype)
+    except AccelsimError:  # that is the outcome of its run
+        return None
+    return fleet_of(spec, setting, serving_library(spec, "", setting) if serves else "")
 
 
 def _key(product: Multiplied) -> tuple[Gemm, float]:
     return product.gemm, product.beside
 
 
+def least_of_products(chip: Chip, dtype: str, every: Sequence[Sequence[Multiplied]]) -> list[Least]:
+    """Return what each of several series of products takes at least whose inputs are in a memory of the chip."""
+    known = _least_of(chip, dtype, dict.fromkeys(_key(own) for row in every for own in row))
+    if not known:
+        return [Least(0.0, 0.0)] * len(every)
+    rows = [(row, [known[_key(own)] for own in row]) for row in every]
+    return [
+        Least(_longest(row, each, chip, dtype), sum(own.joules for own in each)) if row else Least(0.0, 0.0)
+        for row, each in rows
+    ]
+
+
+def _least_of(chip: Chip, dtype: str, asked: Iterable[tuple[Gemm, float]]) -> dict[tuple[Gemm, float], Least]:
+    """Products with what each takes at least; none where several engines do them."""
+    unit = multiplier(chip) if chip.core_count == 1 else None
+    if unit is None or dtype not in unit.spec.formats:
+        return {}
+    products = [each for each in asked if each[0] != NOTHING]
+    found = ENGINES[unit.type].least(chip, unit, dtype, products, price_list(chip))
+    return {} if found is None else {(NOTHING, 0.0): Least(0.0, 0.0)} | dict(zip(products, found, strict=True))
+
+
 def _longest(
-    products: Sequence[Multiplied], each: Sequence[Least], passed: float, entering_s: float, chip: Chip
+    products: Sequence[Multiplied], each: Sequence[Least], chip: Chip, dtype: str, entering_s: float = 0.0
 ) -> float:
     """Return the least seconds of products, each of which waits for whole results of others. All wait for the inputs,
-    which take ``entering_s``, but the first one on other chips than GPUs. One engine does them one after the other.
-
-    ``passed``: numbers per second of functions.
-    """
+    which take ``entering_s``, but the first one on other chips than GPUs. One engine does them one after the other."""
     starts, every, gpu = list[float](), sum(own.seconds for own in each), chip.kind == "gpu"
-    unit = multiplier(chip)
+    passed, unit = float("inf") if is_integer(dtype) else _functions_per_s(chip), multiplier(chip)
     one = unit is not None and getattr(unit.spec, "count", 1) == 1
-    entering_s = entering_s if sum(not own.after for own in products) == 1 else 0.0
+    first = sum(own.after.keys() == {0} for own in products) == 1
+    entering_s = entering_s if first else 0.0
 
     def ready(place: int, numbers: float) -> float:
         own = max(each[place].seconds, each[place].lasting, numbers / passed)
-        return max(starts[place] + own, 0.0 if place else entering_s)
+        return max(starts[place] + own, entering_s if place == 1 else 0.0)
 
     for place, own in enumerate(products):
-        first = entering_s if gpu else 0.0
-        turn = starts[-1] + each[place - 1].seconds if one and place else first
+        turn = starts[-1] + each[place - 1].seconds if one and place else entering_s if gpu else 0.0
         starts.append(max([turn, *(ready(before, numbers) for before, numbers in own.after.items())]))
     last = max(ready(place, 0.0) for place in range(len(products)))
-    return max(last, every, entering_s + every - each[0].seconds)
+    return max(last, every, entering_s + every - each[1].seconds if len(products) > 2 else 0.0)
 
 
-@cache
-def _functions_per_s(name: str) -> float:
+def _functions_per_s(chip: Chip) -> float:
     """Return how many numbers a second the fastest vector unit of a chip makes; infinite without one, and where several
     functions follow each other within a clock."""
-    chip = spec_of(name)
     every = [unit.spec for unit in function_units(chip) if unit.type == "simd"]
     rates = [float("inf") if each.chained else each.lanes * float(each.clock or chip.clock) for each in every]
     return max(rates, default=float("inf"))
 
 
-def _between_J(name: str, every_B: Sequence[float]) -> float:
-    """Return what intermediate results take at least that products on arrays read: each is written into the buffer that
-    products read. One that is larger goes through a memory off the chip besides."""
+def _buffers_J(name: str, products: Sequence[Multiplied], each_B: float, loaded_B: float) -> float:
+    """Return the joules of a chip with arrays beside those of its products: what comes from memories and intermediate
+    results, numbers of ``each_B``, are written into a buffer. Results that do not fit go through a memory besides."""
     chip, prices = spec_of(name), _prices(name)
-    buffer = Roles(chip).activations
-    if buffer not in chip.buffers:
+    roles = Roles(chip)
+    buffer = roles.activations
+    if buffer not in chip.buffers or roles.weights not in chip.buffers:
         return 0.0
-    write_J, room_B = prices[buffer, WRITE], chip.buffers[buffer].capacity
-    away_J = min((prices[each, READ] + prices[each, WRITE] for each in _near(chip)), default=0.0) + prices[buffer, READ]
-    return sum(size_B * (write_J + (size_B > room_B) * (write_J + away_J)) for size_B in every_B)
+    sizes, room_B = [own.between * each_B for own in products], chip.buffers[buffer].capacity
+    away_B = sum(size_B for size_B in sizes if size_B > room_B)
+    write_J, read_J = prices[buffer, WRITE], prices[buffer, READ]
+    away_J = min((prices[each, READ] + prices[each, WRITE] for each in _near(chip)), default=0.0)
+    loaded_J = loaded_B * min(write_J, prices[roles.weights, WRITE])
+    return sum(sizes) * write_J + away_B * (write_J + read_J + away_J) + loaded_J
 
 
 @cache
-def _by_product(model: str, name: str, dtype: str, batch: int | None) -> Mapping[tuple[Gemm, float], Least]:
-    """Return what each product of a model takes at least on a chip, of one batch or of all."""
+def _by_product(model: str, name: str, dtype: str, batch: int | None, count: int) -> Mapping[tuple[Gemm, float], Least]:
+    """Return what each product of a model takes at least on one of several chips, of one batch or of all."""
     chip = spec_of(name)
-    served = generation_of(model) is not None and chip.kind == "gpu"  # by kernels with times of their own
-    unit = None if served or chip.core_count > 1 else multiplier(chip)
-    if unit is None or dtype not in unit.spec.formats:
-        return {}
     passes = [each for size in ([batch] if batch else BATCHES) for each in passes_of(model, size)]
-    products = list(dict.fromkeys(_key(own) for each in passes for own in each.products))
-    found = ENGINES[unit.type].least(chip, unit, dtype, products, _prices(name)) if products else None
-    return dict(zip(products, found, strict=True)) if found is not None else {}
+    asked = dict.fromkeys(_key(own) for each in passes for own in each.products)
+    if generation_of(model) is None or chip.kind != "gpu":
+        return _least_of(chip, dtype, asked)
+    unit, products = multiplier(chip), [each for each in asked if each[0] != NOTHING]
+    parts = [(_part(gemm, count), beside) for gemm, beside in products]
+    found = None if unit is None else ENGINES[unit.type].served(chip, unit, dtype, parts)
+    if found is None:
+        return {}
+    every = (Least(each.seconds * count, 0.0, each.lasting * count) for each in found)  # of all chips together
+    return {(NOTHING, 0.0): Least(0.0, 0.0)} | dict(zip(products, every, strict=True))
+
+
+def _part(gemm: Gemm, count: int) -> Gemm:
+    """Part of a layer that one of several devices computes: of its results if these are more than its inputs, else of
+    the sums."""
+    if gemm.N > gemm.K:
+        return replace(gemm, N=gemm.N // count)
+    return replace(gemm, K=gemm.K // count)
 
 
 def _entering(chip: Chip, size_B: float) -> Least:

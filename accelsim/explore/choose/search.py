@@ -9,14 +9,15 @@ from math import inf, log
 from typing import cast
 
 from accelsim import usercache
-from accelsim.explore.choose.bounds import RULES, Bound, bound_of, forget_all, least_of
+from accelsim.explore.choose.bounds import OTHERS, RULES, Bound, bound_of, forget_all, least_of
 from accelsim.explore.choose.candidates import Candidate, enumerate_all, spec_of
 from accelsim.explore.choose.checks import checked
 from accelsim.explore.choose.figures import Figures, Miss, cost_USD, misses
-from accelsim.explore.choose.question import MEASURES, RUN, Question
+from accelsim.explore.choose.question import GENERATION, MEASURES, RUN, Question
 from accelsim.explore.sweep.point import DONE, Outcome, quick_key
 from accelsim.explore.sweep.store import Store
 from accelsim.explore.sweep.work import Workers
+from accelsim.program.roles import multiplier
 
 _BOUNDS = usercache.Table("bounds", 8192)
 TIMES = ("latency_s", "ttft_s", "tpot_s")
@@ -59,6 +60,12 @@ class Entry:
     def quick(self) -> bool:
         """Return whether it takes little to simulate, as kernels of GPUs do: such candidates come first."""
         return spec_of(self.candidate.chip).kind == "gpu"
+
+    @property
+    def array(self) -> int:
+        """Elements of an array of the chip, 1 where it has none."""
+        unit = multiplier(spec_of(self.candidate.chip))
+        return 1 if unit is None else int(getattr(unit.spec, "rows", 1) * getattr(unit.spec, "cols", 1))
 
     @property
     def able(self) -> bool:
@@ -161,7 +168,7 @@ def _raise_bounds(question: Question, found: Entry, entries: Sequence[Entry]) ->
     if found.facts is None or question.task not in RULES:
         return
     alike = [each for each in entries if each.family == found.family]
-    for key, rule in RULES[question.task].items():
+    for key, rule in (RULES if found.quick else OTHERS)[question.task].items():
         runs = sorted((_batch(each), own) for each in alike if isinstance(own := (each.facts or {}).get(key), float))
         for entry in alike:
             if not entry.settled and runs:
@@ -180,12 +187,22 @@ def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool)
     known = {each.family for each in entries if each.facts is not None}
     likely = {id(entry): _likely(question, entry, entries) for entry in open_}
     chosen: list[Entry] = []
+    winnable = _winnable(question, entries, likely)
     for turn in range(min(many, len(open_))):
-        aim = AIMS[(turn + sum(each.facts is not None for each in entries)) % len(AIMS)]
+        aim = winnable[(turn + sum(each.facts is not None for each in entries)) % len(winnable)]
         left = [entry for entry in open_ if not any(entry is each for each in chosen)]
         first = min(left, key=lambda each: (likely[id(each)][aim], -_batch(each)))
         chosen.append(_hopeful_one(question, first, left, first.quick and first.family in known))
     return chosen
+
+
+def _winnable(question: Question, entries: Sequence[Entry], likely: Mapping[int, dict[str, float]]) -> Sequence[str]:
+    """Return the figures in which a candidate that is left may be best; speed, which the front needs, without any."""
+    best = {
+        aim: min((aims(question, each, each.facts)[aim] for each in entries if each.able and each.facts), default=inf)
+        for aim in AIMS
+    }
+    return [aim for aim in AIMS if any(own[aim] < best[aim] for own in likely.values())] or ("speed",)
 
 
 def _likely(question: Question, entry: Entry, entries: Sequence[Entry]) -> dict[str, float]:
@@ -211,6 +228,8 @@ def _first(question: Question, entries: Sequence[Entry]) -> list[Entry]:
     open_ = [entry for entry in entries if not entry.settled]
     if question.train:
         return open_
+    if question.task == GENERATION:  # pieces of a plan take less to simulate than a whole model
+        return [each for each in open_ if each.candidate.plan] or open_
     best = {each.family for each in front(question, entries)}
     runs = Counter(each.family for each in entries if each.facts is not None)
     small = {each.family: each for each in reversed(entries)}
@@ -219,6 +238,7 @@ def _first(question: Question, entries: Sequence[Entry]) -> list[Entry]:
         [each for each in slow if not runs[each.family]],
         [each for each in open_ if each.quick and each.family in best],
         [each for each in open_ if each.quick],
+        [each for each in open_ if question.task == RUN and each.array == max(other.array for other in open_)],
     )
     return next(filter(None, groups), open_)
 

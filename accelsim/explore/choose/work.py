@@ -9,7 +9,7 @@ from math import prod
 from typing import NamedTuple, TypeVar
 
 from accelsim.cluster.step.transformer import Transformer, transformer_of
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import gemm_view, node_work
 from accelsim.workload.ops.base import Gemm, find
 from accelsim.workload.sources.load import generation_of, load_model
@@ -19,6 +19,8 @@ VIEWS = frozenset({"moves", "blocks", "indexing", "conversions", "quantisation"}
 """Families of operators whose results may be the numbers of their operands, in another form or order."""
 FUNCTIONS = frozenset({"activations", "arithmetic", "normalisations", "softmaxes"})
 """Families of operators that pass a unit of functions for each of their results, fused or not."""
+SOFTMAX = 5
+"""Operations of a softmax for each of its results."""
 ABSORBED = ("BatchNormalization",)
 """Operators that become a bias of the product before them."""
 
@@ -51,15 +53,23 @@ class Multiplied(NamedTuple):
     beside: float = 0.0
 
 
+NOTHING = Gemm(0, 0, 0, 0, "", "")
+"""No product."""
+
+
 class Pass(NamedTuple):
     """A pass over a model, ``times`` alike: its operations, its products in order, how many numbers it reads at least,
-    and how many come from the host."""
+    and how many come from the host; of those that it reads keys and values (``cached``). Devices that share it add up
+    results of ``added`` numbers, ``often``."""
 
     times: int
     flops: float
     products: Sequence[Multiplied]
     read: float
     enters: float = 0.0
+    cached: float = 0.0
+    added: int = 0
+    often: int = 0
 
 
 @cache
@@ -95,8 +105,18 @@ SIDES = ("groups", "M", "N", "K")
 
 @cache
 def products_of(model: str, batch: int) -> Sequence[Multiplied]:
-    """Return the products of a pass over a model that is no decoder: their sizes are linear in the batch."""
-    one, two = (_multiplied(model, size) for size in (1, 2))
+    """Return the products of a pass over a model that is no decoder."""
+    return in_batch(_products(model, 1), _products(model, 2), batch)
+
+
+@cache
+def _products(model: str, batch: int) -> Sequence[Multiplied]:
+    return multiplied(load_model(model, batch=batch, data=False))
+
+
+def in_batch(one: Sequence[Multiplied], two: Sequence[Multiplied], batch: int) -> Sequence[Multiplied]:
+    """Return the products of a batch by those of one and two samples, as their sizes are linear; none if they differ in
+    more than sizes."""
     if len(one) != len(two):
         return ()
 
@@ -119,11 +139,10 @@ def products_of(model: str, batch: int) -> Sequence[Multiplied]:
     ]
 
 
-@cache
-def _multiplied(model: str, batch: int) -> Sequence[Multiplied]:
-    """Products of activations by weights or by activations, in order, without names of tensors."""
-    graph = load_model(model, batch=batch, data=False)
-    found, made = list[Multiplied](), dict[str, dict[int, float]]()
+def multiplied(graph: Graph) -> Sequence[Multiplied]:
+    """Return products of activations by weights or by activations, in order, without names of tensors; the first and
+    the last one are ``NOTHING``, before and after all else."""
+    found, made = [Multiplied(NOTHING, {})], {name: {0: 0.0} for name in graph.inputs}
     unread = {name for node in graph.nodes if not _is_view(node) for name in node.outputs}
     normalised = {node.inputs[0] for node in graph.nodes if node.op in ABSORBED}
     for node in graph.nodes:
@@ -141,13 +160,15 @@ def _multiplied(model: str, batch: int) -> Sequence[Multiplied]:
             biased = any(node.inputs[2:]) and node.outputs[0] not in normalised
             before = {len(found) - 1: numbers if biased else 0.0}
         elif (op := find(node.op)) is not None and op.family in FUNCTIONS:
-            last = max(before, default=-1)
-            if any(name in made and last not in made[name] for name in node.inputs) and before:
+            last = max(before, default=0)
+            if last and any(name in made and last not in made[name] for name in node.inputs):
                 found[last] = found[last]._replace(beside=found[last].beside + numbers)
             made_by = node_work(graph, node).ops if op.kind == "normalise" and op.name not in ABSORBED else 0
             before = {place: more + max(numbers, made_by) for place, more in before.items()}
         made |= dict.fromkeys(node.outputs, before)
-    return found
+    ends = [pair for name in graph.outputs for pair in made.get(name, {}).items()]
+    last_of_all = {place: max(numbers for each, numbers in ends if each == place) for place, _ in ends}
+    return [*found, Multiplied(NOTHING, last_of_all)]
 
 
 def _is_view(node: Node) -> bool:
@@ -156,14 +177,24 @@ def _is_view(node: Node) -> bool:
     return op is None or op.kind == "alias" or op.family in VIEWS
 
 
-def _layer_products(sizes: Transformer, rows: int) -> Sequence[Multiplied]:
-    """Products with weights of all layers of a plain decoder, as few as they can be; none of others."""
+def _layer_products(sizes: Transformer, batch: int, seq: int, keys: int) -> Sequence[Multiplied]:
+    """Products of all layers of a plain decoder, as few as they can be; none of others. ``seq`` tokens of each sequence
+    attend to ``keys`` at least."""
     if not sizes.plain:
         return ()
-    kv, h = sizes.kv_heads * sizes.head_dim, sizes.hidden
-    shapes = [(h + 2 * kv, h), (h, h), ((2 if sizes.gated else 1) * sizes.ffn, h), (h, sizes.ffn)]
-    every = [Gemm(1, rows, n, k, "", "w") for n, k in shapes] * sizes.layers
-    return [Multiplied(gemm, {place - 1: 0.0} if place else {}, gemm.M * gemm.K) for place, gemm in enumerate(every)]
+    kv, h, rows, heads = sizes.kv_heads * sizes.head_dim, sizes.hidden, batch * seq, batch * sizes.kv_heads
+    queries = sizes.heads // sizes.kv_heads * seq
+    scores = heads * queries * keys
+    layer = [
+        (Gemm(1, rows, h + 2 * kv, h, "", "w"), 0, rows * h),
+        (Gemm(heads, queries, keys, sizes.head_dim, "", ""), 0, 0),
+        (Gemm(heads, queries, sizes.head_dim, keys, "", ""), SOFTMAX * scores, scores),
+        (Gemm(1, rows, h, h, "", "w"), 0, rows * h),
+        (Gemm(1, rows, (2 if sizes.gated else 1) * sizes.ffn, h, "", "w"), 0, rows * h),
+        (Gemm(1, rows, h, sizes.ffn, "", "w"), 0, rows * sizes.ffn),
+    ] * sizes.layers
+    chain = [Multiplied(gemm, {place: numbers}, between) for place, (gemm, numbers, between) in enumerate(layer)]
+    return [Multiplied(NOTHING, {}), *chain, Multiplied(NOTHING, {len(chain): 0.0})]
 
 
 @cache
@@ -175,7 +206,10 @@ def passes_of(model: str, batch: int) -> Sequence[Pass]:
     sizes = sizes_of(model)
     assert sizes is not None  # it generates
     kept = work.cached * (work.prompt + (work.new - 2) / 2) * batch  # of a middle token: it grows evenly
-    return [
-        Pass(1, work.flops * work.prompt * batch, _layer_products(sizes, batch * work.prompt), work.read),
-        Pass(work.new - 1, work.flops * batch, _layer_products(sizes, batch), work.read + kept),
-    ]
+    often = 2 * sizes.layers if sizes.plain else 0
+
+    def one(times: int, seq: int, old: float) -> Pass:
+        products, rows = _layer_products(sizes, batch, seq, work.prompt), batch * seq
+        return Pass(times, work.flops * rows, products, work.read + old, 0.0, old, rows * sizes.hidden, often)
+
+    return [one(1, work.prompt, 0.0), one(work.new - 1, 1, kept)]
