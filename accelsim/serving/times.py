@@ -138,16 +138,28 @@ class StepTimes:
         """Tables by what they are of."""
         behind, alone = self._heads[True], self._heads[False]
         logits = {"logits": alone, "logits of prompts": behind}
-        mixtures = {"experts": self._mixtures} if self.plan.ep > 1 else {}
+        mixtures = {"experts": self._mixtures} if self.plan.ep > 1 else {"few tokens": self._few} if self._mixed else {}
         return {"products": self._rows, "prompts": self._prefill, "decoding": self._decode, **logits, **mixtures}
 
     def _dense(self, rows: int) -> Values:
         """Everything but attention and the head. Kernels round rows up to tiles, so they lie on the line between the
-        ends of their tile."""
+        ends of their tile; but the first tokens each meet more experts, whose weights must be read."""
+        if self._mixed and rows < TILE:
+            return self._few.at((rows,))
         tile = -(-rows // TILE)
         first_s, first_J, last_s, last_J = self._rows.at((tile,))
         share = (rows - (tile - 1) * TILE - 1) / (TILE - 1)
         return first_s + share * (last_s - first_s), first_J + share * (last_J - first_J)
+
+    @cached_property
+    def _mixed(self) -> bool:
+        """Return whether each device has a part of all experts."""
+        return self.plan.ep == 1 and any(layer.sparse for layer, _ in self._kinds)
+
+    @cached_property
+    def _few(self) -> Table:
+        """Products with fewer rows than a tile."""
+        return self._table("few tokens", lambda place: _whole(self._products(place[0])))
 
     @cached_property
     def _rows(self) -> Table:

@@ -96,6 +96,16 @@ def test_equal_sequences_that_decode_take_their_step(times: StepTimes, sequences
     assert times.cost(Batch((), sequences, sequences * past))[0] == pytest.approx(alone, rel=0.01)
 
 
+def test_few_tokens_read_the_experts_that_they_meet() -> None:
+    spec = load_devices("h100-sxm")
+    devices = Devices(fleet_of(spec, PLAIN), PLAIN)
+    model = transformer_of("mixtral-8x7b?layers=1")
+    assert model is not None
+    found = StepTimes(model, devices, Plan()).cost(Batch((), 16, 16 * 300))
+    direct = step(devices, Layout(model, Plan(), 16), 1, 300)
+    assert found == pytest.approx((direct.period_s, direct.energy_J), rel=0.01)
+
+
 def test_blocks_are_what_weights_and_a_step_leave() -> None:
     """vLLM 0.15.1 has 7,463 blocks for Llama 2 7B on an H100 of 80 GB."""
     model = transformer_of("llama2-7b")
