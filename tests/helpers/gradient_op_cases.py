@@ -269,7 +269,33 @@ _OWN = [
     *_gradient_ops(),
 ]
 _SEEN = {case.op for case in _OWN}
-CASES = _OWN + [
+GATINGS: dict[str, dict[str, Any]] = {
+    "chosen": {},
+    "softmax": {"score": "softmax", "scale": 1.5},
+    "normalised": {"score": "softmax", "normalise": True},
+    "sigmoid": {"score": "sigmoid", "normalise": True, "groups": 2, "top_groups": 1, "pair": True},
+}
+"""Attributes of TopKGating."""
+
+
+def _routed() -> list[Case]:
+    """Choices of experts, and attention with sinks."""
+    rng = np.random.default_rng(12)
+    zero = {"a_zero_point": 0, "b_zero_point": 0}
+    rows = [(6, 2, 6, {}), (6, 2, 12, {}), (6, 1, 6, {"full": 1})]
+    return [
+        *(Case("TopKGating", [apart(4, 8, rng=rng)], {"k": 2, **attrs}, outputs=2, label=name) for name, attrs in GATINGS.items()),
+        Case("TopKGating", [apart(4, 8, rng=rng), 0 * normal(8, rng=rng)], {"k": 3}, outputs=2, fixed=(1,), label="corrected"),
+        *(
+            Case("ExpertMatMul", [normal(given, 5, rng=rng), normal(4, 5, 3, rng=rng), rng.integers(0, 4, (tokens, k))],
+                 {**zero, **attrs}, label=f"{given} of {tokens}x{k}")
+            for tokens, k, given, attrs in rows
+        ),
+        Case("Softmax", [normal(2, 3, 4, rng=rng), normal(3, 1, rng=rng)], {"axis": 2}, label="sinks"),
+    ]  # fmt: skip
+
+
+CASES = [*_OWN, *_routed()] + [
     Case(op.name, [apart(4, 10)], dict(op.onnx))
     for op in REGISTRY.values()
     if callable(op.gradient) and op.onnx is not None and op.name not in _SEEN

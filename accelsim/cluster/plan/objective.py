@@ -10,6 +10,7 @@ import numpy as np
 
 from accelsim.errors import Gather, ModelError, count_of
 from accelsim.workload.gradient.backward import backward
+from accelsim.workload.gradient.context import is_float
 from accelsim.workload.gradient.rules import ENDS
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import get
@@ -167,7 +168,8 @@ def _flowing(graph: Graph, weights: Mapping[str, str], loss: str) -> list[str]:
     for node in reversed(moving):
         if wanted.intersection(node.outputs):
             wanted.update(name for name in node.inputs if name in active)
-    return [name for node in moving for name in node.outputs if name in wanted and name != loss]
+    made = [name for node in moving for name in node.outputs if name in wanted and name != loss]
+    return [name for name in made if is_float(graph.tensors[name].dtype)]  # which expert takes a token is a number
 
 
 def _copies(graph: Graph, names: Sequence[str], stage: Mapping[str, int]) -> dict[str, str]:

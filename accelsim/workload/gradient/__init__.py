@@ -6,11 +6,11 @@ compiles to a chip like any other graph, its products on the matrix unit. One ru
 
 from __future__ import annotations
 
-from accelsim.workload.gradient import elementwise, index, matrix, move, normalise, pool, reduce
+from accelsim.workload.gradient import elementwise, experts, index, matrix, move, normalise, pool, reduce
 from accelsim.workload.gradient.backward import backward
 from accelsim.workload.gradient.rules import ENDS, NOT_DIFFERENTIABLE, REFUSED, RULES
 
 __all__ = [
-    "ENDS", "NOT_DIFFERENTIABLE", "REFUSED", "RULES", "backward", "elementwise", "index", "matrix", "move", "normalise",
-    "pool", "reduce",
+    "ENDS", "NOT_DIFFERENTIABLE", "REFUSED", "RULES", "backward", "elementwise", "experts", "index", "matrix", "move",
+    "normalise", "pool", "reduce",
 ]  # fmt: skip

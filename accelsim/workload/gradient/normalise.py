@@ -63,11 +63,18 @@ def _rows(node: Node, g: Value, centre: bool, x: Value, scale: Value, *bias: Val
 
 
 formulas({
-    "Softmax": lambda node, g, y, x: [(g - (g * y).sum(_soft_axes(node, y.rank))) * y],
     "LogSoftmax": lambda node, g, y, x: [g - y.op("Exp") * g.sum(_soft_axes(node, y.rank))],
     "LayerNormalization": lambda node, g, y, *inputs: _rows(node, g, True, *inputs),
     "RMSNormalization": lambda node, g, y, *inputs: _rows(node, g, False, *inputs),
 })  # fmt: skip
+
+
+@formula("Softmax")
+def softmax(node: Node, g: Value, y: Value, x: Value, *sinks: Value) -> Gradients:
+    """Return (dY - sum of dY Y) Y; a sink takes what is left of the shares, whose result nothing reads."""
+    axes = _soft_axes(node, y.rank)
+    total = (g * y).sum(axes)
+    return [(g - total) * y, *[(-total * (1 - y.sum(axes))).unbroadcast(each.shape) for each in sinks if each]]
 
 
 @formula("InstanceNormalization")

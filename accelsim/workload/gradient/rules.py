@@ -40,7 +40,6 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("Quantize", "DynamicQuantizeLinear", "Dequantize", "Requantize", "RequantizeShift"), _CODES),
     **dict.fromkeys(("MaxPoolGrad", "FakeQuantizeGrad", "AttentionGrad"), _SECOND),
     "GridSample": "it has no rule",
-    **dict.fromkeys(("TopKGating", "ExpertMatMul"), "there is no rule for a choice of experts"),
     "Append": "it writes into a state, which keeps no earlier values",
     "BitCast": "it reads the bits of a number as another one",
     **{op.name: op.gradient for op in REGISTRY.values() if isinstance(op.gradient, str)},

@@ -28,13 +28,15 @@ class Spread(NamedTuple):
     rows: int
 
 
-def spread(tokens: int, k: int, experts: int, reached: int = 0) -> Spread:
+def spread(tokens: int, k: int, experts: int, reached: int = 0, full: bool = False) -> Spread:
     """Return the routing that stands for all: ``k`` experts of each token, drawn uniformly and independently.
 
     So many different ones are expected, E (1 - (1 - k / E)^tokens), rounded, unless ``reached`` says how many; they
-    take equally many rows.
+    take equally many rows. ``full``: no row is padding, so at most so many experts as divide the choices.
     """
     groups = reached or max(k, round(experts * (1 - (1 - k / experts) ** tokens)))
+    if full:
+        groups = next(each for each in range(groups, 0, -1) if tokens * k % each == 0)
     return Spread(groups, -(-tokens * k // groups))
 
 
@@ -92,9 +94,9 @@ register(Op("TopKGating", "reduce", _gate_infer, _gate, _gate_work))
 
 
 def spread_of(node: Node, chosen: Shape, experts: int) -> Spread:
-    """Return the routing of a product of experts; its attribute ``reached`` is that of ``spread``."""
+    """Return the routing of a product of experts; its attributes ``reached`` and ``full`` are those of ``spread``."""
     tokens, k = chosen
-    return spread(tokens, k, experts, node.attrs.get("reached", 0))
+    return spread(tokens, k, experts, node.attrs.get("reached", 0), bool(node.attrs.get("full", 0)))
 
 
 def _shared_infer(node: Node, ins: Ins) -> Infers:
@@ -115,13 +117,18 @@ def _shared_infer(node: Node, ins: Ins) -> Infers:
 Multiply = Callable[[Array, Array], Array]
 
 
+def rows_of(x: Array, chosen: Array) -> tuple[Array, Array]:
+    """Return a row for each choice, without padding, and its expert; ``x``: see ``by_expert``."""
+    rows = np.repeat(x, chosen.shape[1], axis=0) if len(x) == len(chosen) else x[: chosen.size]
+    return rows, chosen.reshape(-1)
+
+
 def by_expert(node: Node, x: Array, w: Array, chosen: Array, multiply: Multiply) -> Array:
     """Rows times the weights of their expert: [groups * rows of the even spread, m]; padding is zero.
 
     ``x``: a row for each token, or one for each choice; ``multiply``: [rows, k] x [k, m].
     """
-    even, experts = spread_of(node, chosen.shape, len(w)), chosen.reshape(-1)
-    x = np.repeat(x, chosen.shape[1], axis=0) if len(x) == len(chosen) else x[: chosen.size]
+    even, (x, experts) = spread_of(node, chosen.shape, len(w)), rows_of(x, chosen)
     found = {int(expert): multiply(x[experts == expert], w[expert]) for expert in np.unique(experts)}
     kind = next(iter(found.values())).dtype
     y = np.zeros((even.groups * even.rows, w.shape[2]), kind)

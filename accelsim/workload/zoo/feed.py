@@ -97,8 +97,8 @@ class Feed:
         """Rows times the weights of their experts, with a bias of each expert where the model has them."""
         b = self.b
         weight = b.weight(f"{name}.weight", (self.sizes.experts, b.shape(x)[1], features))
-        reached = {"reached": self.sizes.reached} if self.sizes.reached else {}
-        y = b.op("ExpertMatMul", [x, weight, chosen], name, a_zero_point=0, b_zero_point=0, **reached)
+        loads = {name: int(value) for name in ("reached", "full") if (value := getattr(self.sizes, name))}
+        y = b.op("ExpertMatMul", [x, weight, chosen], name, a_zero_point=0, b_zero_point=0, **loads)
         if self.style.experts is None or not self.style.experts.bias:
             return y
         table = b.weight(f"{name}.bias", (self.sizes.experts, features))

@@ -14,7 +14,8 @@ class Sizes:
     """Sizes of a call: ``seq`` tokens of ``batch`` sequences after ``past`` earlier ones, on one of ``share`` devices
     that split heads and inner widths; ``heads``, ``kv_heads``, ``ffn`` and ``expert_ffn`` are those of one device.
     ``biased``: projections with biases, 'qkv', 'out', 'ffn'. ``reached``: experts with a token (0: as many as expected
-    of a uniform routing)."""
+    of a uniform routing). ``full``: rows of experts have no padding, so that every row is one sample's, as a training
+    on several devices needs."""
 
     batch: int
     seq: int
@@ -30,6 +31,7 @@ class Sizes:
     biased: tuple[str, ...]
     share: int = 1
     reached: int = 0
+    full: bool = False
 
     @classmethod
     def of(cls, batch: int, params: Params, style: Style, share: int = 1) -> Sizes:
@@ -39,7 +41,7 @@ class Sizes:
             batch, params["seq"], params["past"], params["hidden"], params["heads"] // share,
             max(1, params["kv_heads"] // share), depth, ceil(ffn / share),
             ceil(params.get("expert_ffn", ffn) / share), params.get("experts", 1), params.get("top_k", 1),
-            ("qkv", "out", "ffn") if params["bias"] else style.biased, share,
+            ("qkv", "out", "ffn") if params["bias"] else style.biased, share, full=bool(params.get("train")),
         )  # fmt: skip
 
     def received(self, rows: int, experts: int, reached: int) -> Sizes:
