@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import gcd
 from pathlib import Path
 
 import numpy as np
 
 from accelsim.cluster.plan.check import check, sizes_of
+from accelsim.cluster.plan.experts import experts_of
 from accelsim.cluster.plan.objective import objective
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.plan.shard import shard_objective
@@ -46,8 +48,8 @@ class _Job:
     def run(self, plan: Plan) -> Curve:
         """One training."""
         rule, batch = self.setup.rule, self.setup.batch
-        together = plan.microbatches * (plan.dp if plan.period == 1 else 1)
-        samples = batch // plan.dp // plan.microbatches
+        together = plan.microbatches * (plan.data if plan.period == 1 else plan.ep)
+        samples = batch // plan.data // plan.microbatches
         made = objective(self.model(samples), together, plan.stages, self.precision)
         training = Parallel(made, plan, rule, rule.lr)
         losses = training.run(self.data)
@@ -97,12 +99,15 @@ def train_on_cluster(
     assert cluster is not None and setup is not None
     job = _Job(setup, lambda size: trained_model(model, size, seed), _data(setup, steps, seed), precision)
     trained = job.run(wanted)
-    alone = job.run(Plan(microbatches=wanted.dp * wanted.microbatches))
+    alone = job.run(Plan(microbatches=wanted.data * wanted.microbatches))
     others = {name: job.run(COMPARED[name](wanted, job)) for name in dict.fromkeys(compare)}
     origin = f"training on {cluster.name}, {count_of(steps, 'step')}"
     learnt = with_weights(setup.graph, trained.weights, origin)
-    work = GraphWork(setup.graph.name, job.model, sizes_of(model))
-    step = train_step(work, fleet_of(cluster), wanted, setup.batch)
+    shares = wanted.ep > 1  # its ranks are next to each other, as those of a tensor-parallel group
+    experts = {"experts": gcd(*experts_of(setup.graph).values())}
+    work = GraphWork(setup.graph.name, job.model, experts if shares else sizes_of(model), experts=shares)
+    timed = replace(wanted, tp=wanted.ep, ep=1) if shares else wanted
+    step = train_step(work, fleet_of(cluster), timed, setup.batch)
     cut = objective(job.model(1), 1, wanted.stages) if wanted.tp > 1 else None
     notes = tuple(shard_objective(cut, wanted.tp, wanted.sp).notes) if cut else ()
     asked = (setup.graph.name, cluster.name, wanted, precision, setup.batch, seed)
@@ -116,7 +121,7 @@ def _in_fp64(plan: Plan, job: _Job, trained: Curve, alone: Curve) -> float | Non
     if not synchronous(plan) or job.precision != "fp32" or differing(trained, alone)[1] <= EXACT["fp32"]:
         return None
     wide = replace(job, precision="fp64")
-    return differing(wide.run(plan), wide.run(Plan(microbatches=plan.dp * plan.microbatches)))[1]
+    return differing(wide.run(plan), wide.run(Plan(microbatches=plan.data * plan.microbatches)))[1]
 
 
 def _data(setup: Setup, steps: int, seed: int) -> tuple[Batch, ...]:

@@ -89,7 +89,7 @@ def decoder_options(command: Command) -> Command:
 
 def plan_options(command: Command) -> Command:
     """Add the options that say how a training with values is shared out to a command."""
-    plan = "How the devices of the cluster share the work: dp, tp, pp, sp, zero, chunks, recompute, period (steps "
+    plan = "How the devices of the cluster share the work: dp, tp, ep, pp, sp, zero, chunks, recompute, period (steps "
     order = "Order of microbatches: gpipe, 1f1b, interleaved, zb-h1, pipedream, pipedream-vertical, pipedream-2bw."
     made = option("--microbatches", "Microbatches of each replica and step.", least=1)(command)
     made = option("--schedule", order, metavar="1f1b")(made)

@@ -212,6 +212,7 @@ def _plan_rows(result: ClusterTraining) -> list[tuple[str, str]]:
     parts = [
         f"{plan.dp} replicas" if plan.dp > 1 else "",
         f"{plan.tp} tensor parts" if plan.tp > 1 else "",
+        f"{plan.ep} groups that share experts" if plan.ep > 1 else "",
         f"{plan.stages} stages" if plan.stages > 1 else "",
     ]
     rows = [

@@ -20,6 +20,7 @@ MODELS = {
     "mlp": "digits-mlp?hidden=16,layers=4",
     "cnn": "digits-cnn?channels=4,classes=12",
     "gpt": "gpt?layers=4,hidden=16,heads=4,kv_heads=4,ffn=32,vocab=24,seq=4,train=1",
+    "moe": "moe?layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,experts=4,top_k=2,vocab=24,seq=4,train=1",
     "llama": "llama?layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=24,seq=4,train=1",
 }
 
@@ -44,8 +45,8 @@ def batches(name: str, steps: int = STEPS) -> tuple[Batch, ...]:
 
 def trained(name: str, plan: Plan, rule: str = "sgd", precision: str = "fp64") -> Parallel:
     """``STEPS`` steps under ``plan``."""
-    local = plan.microbatches * (plan.dp if plan.period == 1 else 1)
-    made = objective(model(name, BATCH // (plan.dp * plan.microbatches)), local, plan.stages, precision)
+    local = plan.microbatches * (plan.data if plan.period == 1 else plan.ep)
+    made = objective(model(name, BATCH // (plan.data * plan.microbatches)), local, plan.stages, precision)
     run = Parallel(made, plan, RULES[rule], RULES[rule].lr)
     run.run(batches(name))
     return run

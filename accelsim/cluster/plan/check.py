@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import gcd
 from pathlib import Path
 
+from accelsim.cluster.plan.experts import experts_of
 from accelsim.cluster.plan.objective import DOUBLE, blocks_of
 from accelsim.cluster.plan.placing import split
 from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, size_problems, update_problems
@@ -58,7 +60,10 @@ def check(
 
 def _sizes(plan: Plan, graph: Graph, devices: int | None, sizes: Mapping[str, int]) -> Iterator[Problem]:
     layers = 1 + max(blocks_of(graph, {tensor.name for tensor in graph.constants()}).values(), default=0)
-    yield from size_problems(plan, devices, sizes, layers)
+    experts = gcd(*experts_of(graph).values())
+    yield from size_problems(plan, devices, sizes, layers, experts=experts)
+    if plan.ep > 1 and (plan.tp > 1 or plan.sp):
+        yield Problem(f"ep={plan.ep} with tp={plan.tp}", WHERE, "one of the two in a training")
     if plan.sp and plan.tp == 1:
         yield Problem("sp without tensor parallelism", WHERE, "tp=2 or more with it")
 
@@ -78,7 +83,7 @@ def _samples(plan: Plan, graph: Graph) -> Iterator[Problem]:
     Batch normalisation keeps to the statistics of the model, here as on one device, so it passes; statistics of the
     batch do not.
     """
-    if plan.dp * plan.microbatches == 1:
+    if plan.data * plan.microbatches == 1:
         return
     samples, scores = dict.fromkeys(graph.inputs, split(0)), dict.fromkeys(graph.outputs, split(0))
     alike = [tensor.name for tensor in graph.constants() if tensor.shape[:1] == (1,)]

@@ -244,8 +244,10 @@ def conv(ask: Ask) -> Iterator[Choice]:
 
 @rule("ExpertMatMul")
 def expert(ask: Ask) -> Iterator[Choice]:
-    """Yield splits of the columns of every expert, or of the rows."""
+    """Yield splits of the columns of every expert, of the reduction, and of rows of which none is padding."""
     w = ask.shape(1)
+    if ask.node.attrs.get("full") and ask.fits(ask.shape(0)[0]) and ask.fits(ask.shape(2)[0]):
+        yield Choice((split(0), WHOLE, split(0)), (split(0),))
     if ask.fits(w[2]):
         yield Choice((WHOLE, split(2), WHOLE), (split(1),))
     if ask.fits(w[1]):

@@ -204,10 +204,11 @@ def size_problems(
 
 def batch_problems(plan: Plan, batch: int) -> Iterator[Problem]:
     """Yield what is wrong with a batch for the replicas and microbatches of a plan."""
-    if batch < 1 or batch % plan.dp:
-        yield Problem(f"a batch of {batch:,} on {plan.dp} replicas", "--batch", f"a multiple of {plan.dp}")
-    elif batch // plan.dp % plan.microbatches:
-        what = f"{plan.microbatches} microbatches of {batch // plan.dp:,} samples of a replica"
+    if batch < 1 or batch % plan.data:
+        groups = f" of {plan.ep} groups with samples of their own" if plan.ep > 1 else ""
+        yield Problem(f"a batch of {batch:,} on {plan.dp} replicas{groups}", "--batch", f"a multiple of {plan.data}")
+    elif batch // plan.data % plan.microbatches:
+        what = f"{plan.microbatches} microbatches of {batch // plan.data:,} samples of a replica"
         yield Problem(what, "--plan", "a number that divides them")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -361,6 +362,10 @@ def without_collectives(sharded: Sharded) -> Graph:
             axis = node.attrs["axis"]
             end = graph.tensors[node.outputs[0]].shape[axis]
             node.op, node.attrs = "Slice", {"starts": [0], "ends": [end], "axes": [axis], "steps": [1]}
+        elif node.op == "ExpertExchange":  # as many rows, each for one of its own experts
+            own, count = graph.tensors[node.inputs[1]].shape[0], prod(graph.tensors[node.inputs[2]].shape)
+            node.op, node.attrs["reached"] = "ExpertMatMul", max(n for n in range(1, own + 1) if count % n == 0)
+            node.attrs.pop("group")
         elif node.op in ("GatherPart", "GatherGradPart"):
             node.op = node.op.removesuffix("Part")
             node.attrs.pop("group")

@@ -16,6 +16,8 @@ from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import find
+from accelsim.workload.ops.experts import by_expert, rows_of
+from accelsim.workload.ops.product import product
 from accelsim.workload.ops.values import CONTAINERS, contain
 from accelsim.workload.training.session import FLOATS, WHOLE, rounded
 
@@ -128,6 +130,24 @@ def _gather_grad_part(node: Node, given: Each) -> list[Array]:
     return found
 
 
+def _exchanged(node: Node, given: Each) -> list[Array]:
+    """Rows go to the ranks that have their experts, which multiply what comes from all, and send results back."""
+    own, found = len(given[0][1]), []
+    rows, experts = zip(*(rows_of(x, chosen) for x, _, chosen in given), strict=True)
+    for x, w, chosen in given:
+        found.append(np.zeros(SPMD[node.op].shape(node, [x.shape, w.shape, chosen.shape], len(given)), x.dtype))
+    for rank, (_, w, _) in enumerate(given):
+        mine = [each // own == rank for each in experts]
+        sent = np.concatenate([x[here] for x, here in zip(rows, mine, strict=True)])
+        places = np.concatenate([each[here] for each, here in zip(experts, mine, strict=True)]) - rank * own
+        if len(sent):
+            made = by_expert(node, sent, w, places[:, np.newaxis], product)[: len(sent)]
+            ends = np.cumsum([here.sum() for here in mine])[:-1]
+            for y, here, back in zip(found, mine, np.split(made, ends), strict=True):
+                y[: len(here)][here] = back
+    return found
+
+
 def _firsts(given: Each) -> Arrays:
     return [arrays[0] for arrays in given]
 
@@ -136,6 +156,7 @@ TOGETHER: dict[str, Callable[[Node, Each], list[Array]]] = {
     "AllReduce": lambda node, given: all_reduce(_firsts(given), node.attrs["reduce"]),
     "AllGather": lambda node, given: all_gather(_firsts(given), node.attrs["axis"]),
     "ReduceScatter": lambda node, given: reduce_scatter(_firsts(given), node.attrs["axis"]),
+    "ExpertExchange": _exchanged,
     "Part": lambda node, given: [
         np.split(array, len(given), node.attrs["axis"])[rank] for rank, array in enumerate(_firsts(given))
     ],

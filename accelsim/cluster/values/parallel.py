@@ -8,9 +8,10 @@ from itertools import product
 
 import numpy as np
 
+from accelsim.cluster.plan.experts import sharded
 from accelsim.cluster.plan.objective import Objective
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.plan.shard import Sharded, shard_objective
+from accelsim.cluster.plan.shard import Sharded
 from accelsim.cluster.plan.stages import Stage, cut
 from accelsim.cluster.plan.update import FLAT, SUM, Update, update_graph
 from accelsim.cluster.plan.verify import verify_sharded, verify_update
@@ -27,7 +28,7 @@ from accelsim.workload.training.step import LABELS, RATE
 Batch = tuple[Array, Array]
 """Samples and labels (one-hot), of all microbatches of all replicas in their order."""
 Devices = list[list[Values]]
-"""Values by replica and tensor part."""
+"""Values by replica and rank in it: tensor part, or share of the experts."""
 
 
 class VersionError(AccelsimError):
@@ -62,8 +63,10 @@ class Parallel:
     def __init__(self, made: Objective, plan: Plan, rule: Optimiser, lr: float) -> None:
         self.made, self.plan = made, plan
         self.schedule: Schedule = schedule(plan.schedule)
-        self.sharded: Sharded = shard_objective(made, plan.tp, plan.sp)
-        verify_sharded(self.sharded)
+        self.sharded: Sharded = sharded(made, plan)
+        self.ranks = self.sharded.ranks
+        if plan.ep == 1:
+            verify_sharded(self.sharded)
         wide = np.float64 if made.precision.master == "fp64" else np.float32
         self.lr = np.asarray(np.float32(lr), wide)
         stages = cut(made, self.sharded.graph, self.sharded.block, plan.recompute, self.schedule.splits)
@@ -77,13 +80,13 @@ class Parallel:
 
     def _begin(self, stage: Stage, rule: Optimiser) -> _Held:
         plan, made = self.plan, self.made
-        own = [self._start(stage, t) for t in range(plan.tp)]
+        own = [self._start(stage, t) for t in range(self.ranks)]
         shapes = {name: array.shape for name, array in own[0].items()}
         together = 1 if plan.period > 1 else plan.dp
         update = update_graph(shapes, rule, made.precision, together, plan.zero)
         verify_update(update, together)
         weights, states, tensors = self._none(), self._none(), update.graph.tensors
-        for d, t in product(range(plan.dp), range(plan.tp)):
+        for d, t in product(range(plan.dp), range(self.ranks)):
             weights[d][t] = dict(own[t])
             if update.gather.nodes:  # the part of a replica of all weights as a vector, filled up with zeros
                 row = np.concatenate([array.ravel() for array in own[t].values()])
@@ -94,7 +97,7 @@ class Parallel:
         return _Held(stage, update, {0: weights}, states, self._none())
 
     def _none(self) -> Devices:
-        return [[{} for _ in range(self.plan.tp)] for _ in range(self.plan.dp)]
+        return [[{} for _ in range(self.ranks)] for _ in range(self.plan.dp)]
 
     def _start(self, stage: Stage, t: int) -> Values:
         """The rank's part of each weight of the stage at the start."""
@@ -162,21 +165,21 @@ class Parallel:
         weights = self._weights(k, self._version(k, op))
         grads: Devices = []
         for d in range(self.plan.dp):
-            live = self._live.setdefault((d, op.microbatch), [{} for _ in range(self.plan.tp)])
-            feeds = self._data(batches, d, op.microbatch)
-            out = made.run([{**feeds, **live[t], **weights[d][t]} for t in range(self.plan.tp)])
+            live = self._live.setdefault((d, op.microbatch), [{} for _ in range(self.ranks)])
+            feeds = [self._data(batches, d * self.plan.ep + each, op.microbatch) for each in range(self.plan.ep)]
+            out = made.run([{**feeds[t % self.plan.ep], **live[t], **weights[d][t]} for t in range(self.ranks)])
             for t, values in enumerate(out):
                 live[t].update(values)
             wanted = self.held[k].stage.grads.items()
             grads.append([{name: own[grad] for name, grad in wanted if grad in own} for own in live])
             if op.kind == "F" and self.made.loss in out[0]:
                 before = self.losses.get(op.microbatch, 0.0)
-                self.losses[op.microbatch] = before + float(out[0][self.made.loss])
+                self.losses[op.microbatch] = before + sum(float(own[self.made.loss]) for own in out[: self.plan.ep])
         if op.kind == ("W" if self.schedule.splits else "B"):
             self._add(k, op.microbatch, grads)
 
     def _data(self, batches: Sequence[Batch], d: int, microbatch: int) -> Values:
-        """Samples and labels of one microbatch of a replica."""
+        """Samples and labels of one microbatch of a group of devices with its own, see ``Plan.data``."""
         batch, index = divmod(microbatch, self.plan.microbatches)
         place, tensors, found = d * self.plan.microbatches + index, self.made.graph.tensors, {}
         counts = (self.made.samples, tensors[LABELS].shape[0])
@@ -208,7 +211,7 @@ class Parallel:
         if not self._gathers[k].graph.nodes:
             return kept
         states, found = self._gathers[k].graph.states, self._none()
-        for t in range(self.plan.tp):
+        for t in range(self.ranks):
             for d, out in enumerate(self._gathers[k].run([kept[d][t] for d in range(self.plan.dp)])):
                 found[d][t] = {name: out[tensor] for name, tensor in states.items()}
         return found
@@ -234,7 +237,7 @@ class Parallel:
         place = {name: held for held in self.held for name in held.stage.weights}
         for copies in self.made.shared.values():
             names = copies[::-1]
-            for d, t in product(range(self.plan.dp), range(self.plan.tp)):
+            for d, t in product(range(self.plan.dp), range(self.ranks)):
                 sums = [place[name].sums[d][t] for name in names]
                 parts = [total[name] for total, name in zip(sums, names, strict=True)]
                 for total, name, array in zip(sums, names, all_reduce(parts), strict=True):
@@ -244,7 +247,7 @@ class Parallel:
         """A new version of the weights of a stage."""
         held, plan = self.held[k], self.plan
         graph, new, old = held.update.graph, self._none(), held.versions[held.newest]
-        for t in range(plan.tp):
+        for t in range(self.ranks):
             feeds = []
             for d in range(plan.dp):
                 sums = {f"{name}{SUM}": total for name, total in held.sums[d][t].items()}
@@ -264,7 +267,7 @@ class Parallel:
     def _mean(self, held: _Held) -> Devices:
         """The mean of the replicas' weights (local SGD: Stich, ICLR 2019, algorithm 1)."""
         weights, found = held.versions[held.newest], self._none()
-        for t in range(self.plan.tp):
+        for t in range(self.ranks):
             for name in weights[0][t]:
                 total = all_reduce([weights[d][t][name] for d in range(self.plan.dp)])[0]
                 mean = contain(total / total.dtype.type(self.plan.dp), self.made.precision.master)

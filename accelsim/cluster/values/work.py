@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from accelsim.cluster.plan.experts import share_experts
 from accelsim.cluster.plan.objective import Objective, objective
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.plan.shard import Sharded, shard_objective, without_collectives
@@ -25,15 +26,17 @@ from accelsim.workload.zoo.build import Builder
 class GraphWork:
     """Any network as ``accelsim.cluster.step.work.Work``: the plan cuts its graph, which decides its costs.
 
-    ``model(samples)`` gives the network with a batch of one microbatch; ``sizes``: see ``check.sizes_of``. Each piece
-    is three graphs (forward, gradients of activations, gradients of weights, these added to what earlier microbatches
-    left), compiled and simulated for the chip with nothing sent; what is sent is a ``Call``.
+    ``model(samples)`` gives the network with a batch of one microbatch; ``sizes``: see ``check.sizes_of``; ``experts``:
+    the ranks that a plan calls tensor parallel share experts, and have samples of their own. Each piece is three graphs
+    (forward, gradients of activations, gradients of weights, these added to what earlier microbatches left), compiled
+    and simulated for the chip with nothing sent; what is sent is a ``Call``.
     """
 
     label: str
     model: Callable[[int], Graph]
     sizes: dict[str, int] = field(default_factory=dict)
     unit: str = "samples"
+    experts: bool = False
     known: dict[object, Piece] = field(default_factory=dict, compare=False, repr=False)
     cuts: dict[object, tuple[Objective, Sharded]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -88,8 +91,10 @@ class GraphWork:
     def _made(self, plan: Plan, samples: int) -> tuple[Objective, Sharded]:
         key = (plan.stages, plan.tp, plan.sp, samples)
         if key not in self.cuts:
-            made = objective(self.model(samples), plan.dp * plan.microbatches, plan.stages)
-            self.cuts[key] = made, shard_objective(made, plan.tp, plan.sp)
+            groups = plan.tp if self.experts else 1
+            made = objective(self.model(max(1, samples // groups)), plan.dp * groups * plan.microbatches, plan.stages)
+            parts = share_experts(made, groups) if self.experts else shard_objective(made, plan.tp, plan.sp)
+            self.cuts[key] = made, parts
         return self.cuts[key]
 
     def _piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
