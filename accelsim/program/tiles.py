@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.program.commands import Tile
+from accelsim.program.commands import Tile, record
 from accelsim.program.mapping import Mapping, Split
 from accelsim.types import Int, Ints
 from accelsim.workload.graph import Node
@@ -52,7 +52,7 @@ def loop(part: Tile, mapping: Mapping, arrays: int = 1) -> Iterator[Exec]:
     for place in product(*strips):
         at = dict(zip(axes, place, strict=True))
         for g, m, n, k in product(at["g"], at["m"], at["n"], at["k"]):
-            yield Exec(Tile(*g, *m, *n, *k), k[0] < first_to, k[0] >= last_from)
+            yield record(Exec, (record(Tile, (*g, *m, *n, *k)), k[0] < first_to, k[0] >= last_from))
 
 
 def array_of(tile: Tile, mapping: Mapping, arrays: int, part: Tile) -> int:

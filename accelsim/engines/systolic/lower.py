@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -12,7 +12,7 @@ from math import prod
 from accelsim.engines.systolic.merging import A_AXES, B_AXES, MOST, passes, pieces, sizes, tiles_along
 from accelsim.engines.systolic.placing import PlacedStep
 from accelsim.engines.systolic.tile_costs import Results
-from accelsim.program.commands import Effect, Tile
+from accelsim.program.commands import Effect, Tile, record
 from accelsim.program.tiles import Exec, a_elements, a_key, array_of, b_key, loop, whole
 from accelsim.program.writing.builder import PIECE
 
@@ -48,7 +48,8 @@ class MatrixStep(PlacedStep):
         b_held = Held(any(along[axis] > 1 for axis in B_AXES))
         sums: dict[tuple[int, int, int], list[int]] = {}
         for step in loop(self.tiles, self.runs, self.arrays):
-            tile, array = step.tile, array_of(step.tile, self.runs, self.arrays, self.tiles)
+            tile = step.tile
+            array = array_of(tile, self.runs, self.arrays, self.tiles) if self.arrays > 1 else 0
             if not array:
                 a_held.turn()
                 b_held.turn()
@@ -108,28 +109,27 @@ class MatrixStep(PlacedStep):
             return self.a_region
         times = self._passes(tile, self._a_axes)
         k = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
-        effect = Effect("load_a", tile._replace(k0=k[0], k1=k[1]), ((self.gemm.a, self.a_region),))
-        return self._load_tile("tiles", self.a_region, self.gemm.a, self._a_B(tile), effect, times=times)
+        effect = record(Effect, ("load_a", record(Tile, (*tile[:6], *k)), ((self.gemm.a, self.a_region),), "", False))
+        return self._load_tile("tiles", self.a_region, self.gemm.a, self._a_B(tile), effect, times)
 
     def _b(self, tile: Tile) -> int:
         if self._on_chip(self.b_region):
             return self.b_region
         size = self.costs.weights_B(tile)
-        effect = Effect("load_b", tile, ((self.gemm.b, self.b_region), *self.chosen.items()))
+        operands = ((self.gemm.b, self.b_region), *self.chosen.items())
+        effect = record(Effect, ("load_b", tile, operands, "", False))
         times = self._passes(tile, B_AXES)
-        return self._load_tile("weights", self.b_region, self.gemm.b, size, effect, [*self.chosen.values()], times)
+        return self._load_tile("weights", self.b_region, self.gemm.b, size, effect, times)
 
-    def _load_tile(
-        self, ring: str, source: int, tensor: str, size: int, effect: Effect, needs: Sequence[int] = (), times: int = 1
-    ) -> int:
-        slot = self.rings[ring].take()
+    def _load_tile(self, ring: str, source: int, tensor: str, size: int, effect: Effect, times: int = 1) -> int:
+        slot, needs = self.rings[ring].take(), [region for _, region in effect.operands[1:]]
         self.layout.transfers.load(self.op, source, slot, tensor, size * times, effect, needs=needs, times=times)
         return slot
 
     def _product(self, step: Exec, array: int, a: int, b: int, acc: int) -> None:
         tile, (role_a, role_b) = step.tile, self._operand_roles
         work, actions = self.costs.product(tile, step.first, array)
-        effect = Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b)))
+        effect = record(Effect, ("product", tile, ((self.gemm.a, a), (self.gemm.b, b)), "", False))
         sources, sums = [(b, role_b), (a, role_a)], [(acc, PIECE[step.first, step.last])]
         queue = self.layout.roles.arrays[array]
         self.layout.builder.emit("MatMul", queue, self.op, self.node.name, work, effect, sources, sums, actions)
@@ -146,24 +146,23 @@ class MatrixStep(PlacedStep):
         """
         layout, roles = self.layout, self.layout.roles
         role, last = self._piece(tile)
-        place = layout.places[self.out.name]
-        out_B = sum(size_B * often for _, size_B, often in self._results(tile))
-        effect = Effect("epilogue", tile, tuple(self.sides.items()), self.out.name, last)
+        place, sides = layout.places[self.out.name], tuple(self.sides.items())
+        if roles.matrix.epilogue:
+            sides = tuple([(name, self._side(name, region, tile)) for name, region in sides])
+        effect = record(Effect, ("epilogue", tile, sides, self.out.name, last))
+        out_B = sum([size_B * often for _, size_B, often in self._results(tile)])
         if not roles.matrix.epilogue:
             assert place.home is not None
             (acc,) = sums
             layout.transfers.store(self.op, acc, place.home, self.out.name, out_B, effect, role)
             return
-        if self.sides:
-            sides = tuple((name, self._side(name, region, tile)) for name, region in self.sides.items())
-            effect = effect._replace(operands=sides)
         if place.chip is not None:
             self._vector(tile, sums, place.chip, role, effect)
             return
         assert place.home is not None
         slot = self.rings["results"].take()
         self._vector(tile, sums, slot, "whole", effect)
-        store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
+        store = record(Effect, ("store", tile, ((self.out.name, slot),), self.out.name, last))
         layout.transfers.store(self.op, slot, place.home, self.out.name, out_B, store, role)
 
     @property
@@ -193,19 +192,17 @@ class MatrixStep(PlacedStep):
     def _side(self, name: str, region: int, tile: Tile) -> int:
         if self._on_chip(region):
             return region
-        effect = Effect("load_side", tile, ((name, region),))
-        size = sum(self.costs.side_B(name, sums) * often for sums, _, often in self._results(tile))
+        effect = record(Effect, ("load_side", tile, ((name, region),), "", False))
+        size = sum([self.costs.side_B(name, sums) * often for sums, _, often in self._results(tile)])
         return self._load_tile(f"side {name}", region, name, size, effect)
 
     def _vector(self, tile: Tile, sums: list[int], target: int, role: str, effect: Effect) -> None:
-        names = [name for name, _ in effect.operands]
-        work, actions = self.costs.epilogue(self._results(tile), names, len(sums))
-        reads = [*((acc, "acc") for acc in sums), *((region, "src") for _, region in effect.operands)]
+        work, actions = self.costs.epilogue(self._results(tile), tuple(self.sides), len(sums))
+        reads = [(acc, "acc") for acc in sums] + [(region, "src") for _, region in effect.operands]
         if self.parameter_region >= 0:
             reads.append((self.parameter_region, "src"))
-        self.layout.builder.emit(
-            "Vector", self._functions, self.op, self.node.name, work, effect, reads, [(target, role)], actions
-        )
+        queue, writes = self._functions, [(target, role)]
+        self.layout.builder.emit("Vector", queue, self.op, self.node.name, work, effect, reads, writes, actions)
 
     @cached_property
     def _functions(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from accelsim.program.commands import Action, Command, CommandKind, Effect, Phase, Region, Use, Wait
+from accelsim.program.commands import Action, Command, CommandKind, Effect, Phase, Region, Use, Wait, record
 from accelsim.program.repeated import Commands
 from accelsim.program.work import Transfer, Work
 from accelsim.program.writing.allocator import Space
@@ -19,8 +19,6 @@ PIECE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (F
 """(first, last) -> role of a write."""
 VACANT = frozenset({"acc", "empty"})
 """Why a command waits for the room that it writes into."""
-_tuple = tuple.__new__
-"""Makes a named tuple in a third of the time that its own constructor takes."""
 Touched = Sequence[tuple[int, str]]
 """Regions that a command reads or writes, each with its role, see ``Use``."""
 OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
@@ -36,6 +34,11 @@ class History:
     readers: dict[tuple[str, str], tuple[int, Phase]] = field(default_factory=dict)
     """(engine, what is in order there) -> the last reader and when it has read."""
     beside: tuple[int, ...] = ()
+
+    def open(self) -> None:
+        """Begin a new version."""
+        self.version, self.writer, self.beside = self.version + 1, None, ()
+        self.readers.clear()
 
 
 class Builder:
@@ -107,13 +110,11 @@ class Builder:
     ) -> int:  # fmt: skip
         """Append a command; return its id."""
         ident, history = len(self.commands), self.histories
-        read = [_tuple(Use, (region, history[region].version, role)) for region, role in reads]
+        read = tuple([record(Use, (region, history[region].version, role)) for region, role in reads])
         waits = self.awaited(kind, engine, work, reads, writes)
-        done = [_tuple(Use, (region, history[region].version, role)) for region, role in writes]
-        self.commands.append(
-            Command(ident, kind, engine, op, label, work, effect,
-                    tuple(waits), tuple(read), tuple(done), tuple(actions), self.core)
-        )  # fmt: skip
+        done = tuple([record(Use, (region, history[region].version, role)) for region, role in writes])
+        costs = tuple(waits), read, done, tuple(actions), self.core
+        self.commands.append(Command(ident, kind, engine, op, label, work, effect, *costs))
         return ident
 
     def awaited(self, kind: CommandKind, engine: str, work: Work, reads: Touched, writes: Touched) -> dict[Wait, None]:
@@ -127,11 +128,11 @@ class Builder:
                 why = role if role in OPERANDS else "full"
                 for writer in (past.writer, *past.beside):
                     if not (in_order and commands[writer].engine == engine):
-                        waits[_tuple(Wait, (writer, "done", why))] = None
+                        waits[record(Wait, (writer, "done", why))] = None
         for region, role in writes:
             if role in OPENING:
                 self._wait_for_users(engine, kind, region, waits)
-                history[region] = History(history[region].version + 1)
+                history[region].open()
             if role != "whole":
                 self._note_piece(ident, engine, region, role, waits)
             if role in CLOSING:
@@ -164,8 +165,8 @@ class Builder:
             if history.readers:
                 for (other, _), (reader, phase) in history.readers.items():
                     if other != alone:
-                        waits[_tuple(Wait, (reader, phase, why))] = None
+                        waits[record(Wait, (reader, phase, why))] = None
             elif history.writer is not None:
                 for writer in (history.writer, *history.beside):
                     if commands[writer].engine != alone:
-                        waits[_tuple(Wait, (writer, "done", why))] = None
+                        waits[record(Wait, (writer, "done", why))] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accelsim.program.actions import READ, WRITE, Action
-from accelsim.program.commands import CommandKind, Effect
+from accelsim.program.commands import CommandKind, Effect, record
 from accelsim.program.roles import Roles
 from accelsim.program.work import Transfer
 from accelsim.program.writing.builder import Builder
@@ -31,7 +31,7 @@ class Transfers:
         ``needs``: regions that say what to load. ``times``: how often ``size_B`` has the bytes of the tile.
         """
         memory, buffer = self.builder.regions[source].memory, self.builder.regions[target].memory
-        work = Transfer(memory, size_B, False, offset_B, times)
+        work = record(Transfer, (memory, size_B, False, offset_B, times))
         return self._move("Load", op, tensor, work, effect, [source, *needs], (target, "whole"), buffer)
 
     def _moved(self, memory: str, buffer: str, tensor: str, size_B: int, write: bool) -> tuple[Action, ...]:
