@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from accelsim.engines.systolic.streaming import timing_of
-from accelsim.program.commands import Action, CommandKind, Effect, Phase, Wait
+from accelsim.program.commands import Action, CommandKind, Effect, Phase, Wait, record
 from accelsim.program.program import Program
 from accelsim.program.roles import Roles, spec_of
 from accelsim.program.work import Cycles, Folds, Transfer, Work
@@ -77,10 +77,11 @@ class TapeWriter(Builder):
 
     def note(self, engine: str, work: Work, what: str, waits: tuple[Wait, ...]) -> int:
         """Append an entry of a command whose waits are known; ``what``: its effect. Returns its number."""
-        ident, key, made = len(self.commands), (engine, type(work)), _Noted(engine, waits, work, what)
+        ident, key = len(self.commands), (engine, type(work))
         entries = self._queues.get(key)
         if entries is None:
             entries = self._queues[key] = []
+        made = record(_Noted, (engine, waits, work, what))
         self.commands.append(made)
         if key[1] in KINDS:
             entries.append((3 * ident, *KINDS[key[1]][0](self._roles, made, self._edges)))
@@ -262,13 +263,19 @@ class Rehearsal:
 
     def transfers(self, engine: str, entries: list[Entry]) -> Process:
         """Requests of a DMA queue: one per edge, in order."""
-        asking = list[tuple[Entry, Port, int, tuple[int, str]]]()
+        asking, alike = (
+            list[tuple[Entry, Port, int, tuple[int, str]]](),
+            dict[Entry, tuple[Port, int, tuple[int, str]]](),
+        )
         for entry in entries:
-            _, _, memory, write, nbytes, first = entry
-            port, attached = self._port(memory, write), self._roles.memory(memory)
-            occupied_fs = transfer_fs(nbytes, attached.memory.beats_B, attached.rate_Bps) * self._sharing
-            port.left_fs += 0 if first and self._ahead else occupied_fs
-            rank = int(write == (attached.arbitration == "loads_first")), engine
+            memory, write, nbytes = moved = entry[2:5]
+            if moved not in alike:
+                attached = self._roles.memory(memory)
+                occupied_fs = transfer_fs(nbytes, attached.memory.beats_B, attached.rate_Bps) * self._sharing
+                rank = int(write == (attached.arbitration == "loads_first")), engine
+                alike[moved] = self._port(memory, write), occupied_fs, rank
+            port, occupied_fs, rank = alike[moved]
+            port.left_fs += 0 if entry[5] and self._ahead else occupied_fs
             asking.append((entry, port, occupied_fs, rank))
         return self._transfers(asking)
 
@@ -280,7 +287,8 @@ class Rehearsal:
                 continue
             while (available := self._available(waits)) == UNKNOWN:
                 yield self._missing
-            port.asked.append(Request(clock.at(max(free + 1, clock.edge(available))), rank, occupied_fs, key))
+            at_fs = clock.at(max(free + 1, clock.edge(available)))
+            port.asked.append(record(Request, (at_fs, rank, occupied_fs, key)))
             yield key
             free = port.edge
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +122,7 @@ def open_sums(gemm: Gemm, c: Candidates) -> Ints:
     return np.where(along, tiles, tiles * working)
 
 
+@lru_cache(maxsize=4096)
 def slots_in_use(gemm: Gemm, mapping: Mapping, arrays: int) -> tuple[int, int]:
     """Return how many arrays have work under a mapping, and how many accumulator slots are open at once."""
     c = Candidates.from_mapping(mapping, arrays)
