@@ -132,4 +132,4 @@ def test_losses_are_those_of_the_whole_batch() -> None:
 
 
 def test_models_are_small() -> None:
-    assert set(MODELS) == {"mlp", "cnn", "gpt", "llama"}
+    assert set(MODELS) == {"mlp", "cnn", "gpt", "llama", "moe"}
