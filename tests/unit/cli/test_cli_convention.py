@@ -43,7 +43,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "kernel": ("gemm", "256", "512", "128", "--on", "t4"), "calibrate": ("t4", "--data", "MEASURED"),
     "study precision": ("mlp?hidden=16", "--on", "edu-mixed", "--dtypes", "fp16,int8"),
     "study crossover": ("mlp?hidden=16", "--on", "haswell-e5-2699v3,t4", "--batches", "1,2"),
-    "study cost-by-year": (), "study bus-or-sports-car": (), "study cpu-or-gpu": (), "study gpt3-then-and-now": (),
+    "study service": ("mlp?hidden=16", "--on", "t4", "--before", "1ms", "--most", "2"), "study cost-by-year": (), "study bus-or-sports-car": (), "study cpu-or-gpu": (), "study gpt3-then-and-now": (),
     "measure": ("--rows", "1", "--out", "measured.csv"),
     "lesson": (), "lesson start": ("1",), "lesson check": ("1", "LESSON"), "lesson hint": ("1",), "lesson notebook": ("1",), "lesson solution": ("1",),
     "lesson reset": ("1", "LESSON"), "lesson grade": ("LESSON", "--trust-students"),
