@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ class Question:
     schedulers: Sequence[str] = ()
     requests: int | None = None
 
-    @property
+    @cached_property
     def task(self) -> str:
         """Kind of work: 'run', 'generation', 'training' or 'service'."""
         if self.train:

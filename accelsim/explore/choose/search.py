@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, log
 from typing import cast
 
@@ -50,7 +51,7 @@ class Entry:
         """Return whether nothing more needs to be done."""
         return self.facts is not None or bool(self.error) or bool(self.dropped)
 
-    @property
+    @cached_property
     def family(self) -> tuple[str, str, str, int, str]:
         """Candidates that differ by their batch alone."""
         each = self.candidate
@@ -198,10 +199,8 @@ def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool)
 
 def _winnable(question: Question, entries: Sequence[Entry], likely: Mapping[int, dict[str, float]]) -> Sequence[str]:
     """Return the figures in which a candidate that is left may be best; speed, which the front needs, without any."""
-    best = {
-        aim: min((aims(question, each, each.facts)[aim] for each in entries if each.able and each.facts), default=inf)
-        for aim in AIMS
-    }
+    able = [aims(question, each, each.facts) for each in entries if each.able and each.facts]
+    best = {aim: min((each[aim] for each in able), default=inf) for aim in AIMS}
     return [aim for aim in AIMS if any(own[aim] < best[aim] for own in likely.values())] or ("speed",)
 
 
