@@ -18,7 +18,7 @@ from accelsim.serving.service import Service
 
 BINDS = {
     "queue": "The queue", "room": "The room for keys and values", "arithmetic": "Arithmetic",
-    "bandwidth": "Memory bandwidth", "links": "The network between devices", "host": "The host",
+    "bandwidth": "Memory bandwidth", "links": "The network between devices", "host": "The host, with its network,",
 }  # fmt: skip
 """Limits of a service -> each as the subject of a sentence."""
 LEAST = 0.01

@@ -43,7 +43,9 @@ def levers(found: Served) -> Iterator[Lever]:
     if found.last.times.plan.devices > 1:
         yield Lever("links", "links between devices twice as fast", (), partial(_on, found, faster_links))
     if found.front != Front():
-        yield Lever("host", "no work of the serving engine's host", (), partial(_again, found, found.groups, Front()))
+        yield Lever(
+            "host", "no time of host and network around the steps", (), partial(_again, found, found.groups, Front())
+        )
 
 
 def _again(found: Served, groups: Sequence[Group], front: Front | None = None) -> Service:
