@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -53,11 +53,8 @@ def _split(context: click.Context, param: click.Parameter, texts: tuple[str, ...
 @option("--store", "File that keeps every result; default: one in the cache folder.", type=OUT)
 @option("--workers", "Processes of this machine.", 1, least=1)
 def choose(
-    gather: Gather, model: str, limits: tuple[str, ...], objective: str, on: tuple[str, ...],
-    dtypes: tuple[str, ...], batch: int | None, train: bool, tokens: int | None, providers: tuple[str, ...],
-    term: Term, prices: Path | None, data: str, store: Path | None, workers: int, load: str, lengths: str,
-    schedulers: tuple[str, ...], requests: int | None,
-) -> Answer:  # fmt: skip
+    gather: Gather, model: str, limits: tuple[str, ...], store: Path | None, workers: int, **asked: Any
+) -> Answer:
     """Choose the hardware for MODEL: the cheapest, the fastest, the one with least energy within limits.
 
     Chips and clusters for rent compete in their number formats, batches or plans. Bounds drop what cannot win, the
@@ -67,11 +64,7 @@ def choose(
     from accelsim.explore.choose.question import Question
     from accelsim.report.choose import answer, opened
 
-    question = Question(
-        model, {}, objective, on, dtypes, batch, train, tokens, providers, term, prices, data, load, lengths,
-        schedulers, requests,
-    )  # fmt: skip
-    question = gather.read(lambda: with_limits(question, limits))
+    question = gather.read(lambda: with_limits(Question(model, **asked), limits))
     with progress(1) as stage:
 
         def told(done: int, every: int) -> None:

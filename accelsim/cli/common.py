@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -230,6 +230,17 @@ def option(
 
 flag = partial(option, is_flag=True)
 """Returns a click option without a value."""
+
+
+def add_options(options: Mapping[str, Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    """Return what adds options to a command, in their order."""
+
+    def add(command: Command) -> Command:
+        for each in reversed([*options.values()]):
+            command = each(command)
+        return command
+
+    return add
 
 
 def set_option(of: str = "") -> Callable[[Decorated], Decorated]:

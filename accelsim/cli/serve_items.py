@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from accelsim.cli import serve_capacity
-from accelsim.cli.common import Command, Number, option
+from accelsim.cli import serve_capacity, serve_tokens
+from accelsim.cli.common import Number, option
 
 if TYPE_CHECKING:
     from accelsim.errors import Gather
@@ -24,11 +24,6 @@ OPTIONS = {
     "urgent": option("--urgent", "Share of requests that go before the others.", 0.0, type=Number(0, 1)),
 }  # fmt: skip
 """Options of models that answer one item at a time."""
-TOKENS = {
-    "lengths", "trace", "prefix", "disaggregate", "speculate", "plan", "routing", "router", "memory", "kv_dtype",
-    "stack", "site",
-}  # fmt: skip
-"""Options of language models."""
 
 
 def answer(gather: Gather, model: str, limits: dict[str, float], share: str | None, asked: dict[str, Any]) -> Answer:
@@ -47,19 +42,12 @@ def answer(gather: Gather, model: str, limits: dict[str, float], share: str | No
     return serve_capacity.of_items(gather, question, limits, share)
 
 
-def options(command: Command) -> Command:
-    """Add the options of models that answer one item at a time to a command."""
-    for each in reversed(OPTIONS.values()):
-        command = each(command)
-    return command
-
-
 def refuse(gather: Gather, generates: bool, model: str) -> None:
     """Keep what was given and has no meaning for a model. ``generates``: it is a language model."""
     context = click.get_current_context()
     kind, other = ("a language model", "another model") if generates else ("no language model", "a language model")
     for param in context.command.params:
         name = param.name or ""
-        wrong = name in (OPTIONS if generates else TOKENS)
+        wrong = name in (OPTIONS if generates else serve_tokens.OPTIONS)
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         gather.refuse(wrong and given, f"{model} is {kind}", param.opts[0], other)

@@ -7,6 +7,7 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.batching import parsed_batches
 from accelsim.cli.common import example, option, progress
+from accelsim.cli.study_service import service
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
@@ -36,13 +37,8 @@ def study() -> None:
 )
 @click.argument("model")
 @chips_option
-@option(
-    "--dtypes",
-    "Number formats, from wide to narrow; a chip runs those that it has.",
-    "fp32,tf32,bf16,fp16,fp8_e4m3fn,int8,int4",
-    callback=_names,
-    metavar="F,F,...",
-)
+@option("--dtypes", "Number formats, from wide to narrow; a chip runs those that it has.",
+        "fp32,tf32,bf16,fp16,fp8_e4m3fn,int8,int4", callback=_names, metavar="F,F,...")  # fmt: skip
 @option("--batch", "Batch size.", 1, least=1)
 def precision(gather: Gather, model: str, chips: tuple[str, ...], dtypes: tuple[str, ...], batch: int) -> Answer:
     """Time and energy of MODEL in every number format of each chip, and the error of a product there.
@@ -76,33 +72,4 @@ def crossover(gather: Gather, model: str, chips: tuple[str, ...], batches: tuple
         return said.crossover(studies.crossover(model, chips, batches, dtype, lambda share: stage("simulate", share)))
 
 
-@answers(
-    "accelsim study service resnet50 --on t4 --before decode-jpeg,resize --cores 8 --plot limits.png",
-    outputs="csv plot json",
-    make=study.command,
-)
-@click.argument("model")
-@option("--on", "Chip of the service.", required=True, metavar="CHIP")
-@option(
-    "--before", "Work of the host before the chip, as for 'accelsim serve'.", "decode-jpeg,resize", metavar="WORK,..."
-)
-@option("--after", "Work of the host after the chip.", "top5", metavar="WORK,...")
-@option("--cores", "Cores of the host.", 8, least=1)
-@option("--most", "Largest batch.", 32, least=2)
-@option("--keep", "Share of the requests that a filter on the host lets pass to the chip.", 0.3, type=float)
-@option("--cpu", "Processor that could do it all alone: a chip of kind cpu.", "xeon-8375c", metavar="CHIP")
-@option("--dtype", "Number format of the chip; default: its own.", "")
-def service(
-    gather: Gather, model: str, on: str, before: str, after: str, cores: int, most: int, keep: float, cpu: str,
-    dtype: str,
-) -> Answer:  # fmt: skip
-    """Find what limits a service of MODEL: CPU, PCIe or chip; what batches and a filter bring."""
-    from accelsim.report import service_study
-    from accelsim.serving.items.asked import Question
-    from accelsim.serving.items.limits import limits
-
-    gather.done()
-    question = Question(model, on, before=before, after=after, cores=cores, dtype=dtype)
-    with progress(1) as stage:
-        stage("simulate", 0.0)
-        return service_study.answer(limits(question, keep, most, cpu))
+study.add_command(service)
