@@ -13,7 +13,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "dram", "chip", "batches", "data", "steps", "lr", "optimiser", "trace", "memory", "outstanding", "injection",
         "limit", "load", "lengths", "requests", "replicas", "router", "most",
         "scheduler", "before", "after", "cores", "urgent", "capacity",
-        "prices", "model", "train", "whole", "tokens", "plan", "schedule", "microbatches", "compare",
+        "prices", "model", "train", "whole", "tokens", "plan", "routing", "schedule", "microbatches", "compare",
         "gradients", "threshold", "cycle", "compression", "gradient-bits", "tune-gradients",
         "overlap-gather", "attention", "library", "overlap-tensor", "offload-activations",
     ),

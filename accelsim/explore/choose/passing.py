@@ -169,7 +169,7 @@ def _longest(
 def _functions_per_s(chip: Chip) -> float:
     """Return how many numbers a second the fastest vector unit of a chip makes; infinite without one, and where several
     functions follow each other within a clock."""
-    every = [unit.spec for unit in function_units(chip) if unit.type == "simd"]
+    every = [unit.spec for unit in function_units(chip) if hasattr(unit.spec, "chained")]
     rates = [float("inf") if each.chained else each.lanes * float(each.clock or chip.clock) for each in every]
     return max(rates, default=float("inf"))
 

@@ -47,7 +47,7 @@ def by_hand(rate: float, seconds: float) -> float:
 
 def gaps(seed: int, count: int = REQUESTS) -> Array:
     """Return times between requests that know nothing of each other, 1 on average, as the student's file draws them."""
-    return np.random.default_rng(seed).exponential(1.0, count)
+    return generator(seed).exponential(1.0, count)
 
 
 def p99(numbers: Numbers, busy: float) -> float:
