@@ -134,4 +134,12 @@ def test_a_plan_and_its_text(plan: Plan, period: int, sp: bool) -> None:
 
 def test_every_node_of_several_ranks_is_tried() -> None:
     """The random networks have no table; the unit tests of language models try these."""
-    assert set(SPMD) == {"AllReduce", "AllGather", "ReduceScatter", "Part", "GatherPart", "GatherGradPart", "ExpertExchange"}
+    assert set(SPMD) == {
+        "AllReduce",
+        "AllGather",
+        "ReduceScatter",
+        "Part",
+        "GatherPart",
+        "GatherGradPart",
+        "ExpertExchange",
+    }
