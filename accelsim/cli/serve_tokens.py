@@ -8,6 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import click
+from click.core import ParameterSource
+
 from accelsim.cli import serve_capacity
 from accelsim.cli.common import FILE, Number, option
 
@@ -52,6 +55,10 @@ def answer(
     from accelsim.report.service_page import page_files
     from accelsim.serving.asked import Question, served
 
+    given = click.get_current_context().get_parameter_source
+    for name in ("load", "lengths", "requests") if asked["trace"] else ():
+        wrong = given(name) is ParameterSource.COMMANDLINE
+        gather.refuse(wrong, "a trace beside it, which says all of its requests", f"--{name}", "one of them")
     setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack", "site", "routing")})
     question = Question(model, setting=setting, **asked | {"scheduler": asked["scheduler"] or "vllm"})
     if share:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from math import inf
 
+from accelsim.errors import UsageError
 from accelsim.report.answer import Answer, Field, Table, block, in_unit, notes
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, rule
 from accelsim.report.style import BLUE, GREY, ORANGE, VERMILLION
@@ -51,7 +52,14 @@ def answer(found: Capacity, limits: Mapping[str, float], service: Facts, slow: C
         *notes(["Every rate has the same requests, closer together or farther apart."]),
     ]  # fmt: skip
     pictures = {"capacity": partial(_picture, found, limits, f"{service['model']} on {service['on']}")}
-    return Answer(facts, shown, rows, pictures, ("capacity.json", "rates.csv"))
+    fails = UsageError(told[0].rstrip("."), "--limit", _idle(found)) if found.below is None else False
+    return Answer(facts, [] if fails else shown, rows, pictures, ("capacity.json", "rates.csv"), fails=fails)
+
+
+def _idle(found: Capacity) -> str:
+    """Say what requests take that have the service for themselves, those of the lowest rate."""
+    alone = " and ".join(f"{name} within {si(each, 's')}" for name, each in found.probes[0].p99_s.items())
+    return f"longer times, or a faster service: 99 of 100 requests that come one by one have {alone}"
 
 
 def _apart(found: Capacity) -> Iterator[Facts]:

@@ -79,9 +79,12 @@ def read_load(text: str) -> Load:
         given = named(others, {"think": None}, "--load")
         think = given.get("think", "")
         try:
-            return Load(name, clients=int(clients), think_s=units.parse(think, "s") if think else 0.0)
+            think_s = units.parse(think, "s") if think else 0.0
         except ValueError:
-            raise UsageError(f"think={think}", "--load", "a time with its unit, such as think=1s") from None
+            think_s = -1.0
+        if not 0 <= think_s < inf:
+            raise UsageError(f"think={think}", "--load", "a time with its unit, 0 or more, such as think=1s")
+        return Load(name, clients=int(clients), think_s=think_s)
     if name == RATES:
         profile = read_rates(Path(rest))
         lasts_s = sum(lasts for lasts, _ in profile)
@@ -92,7 +95,7 @@ def read_load(text: str) -> Load:
         raise UsageError(f"no process of arrivals {name!r}", "--load", expected, nearest(name, known))
     params = PROCESSES[name].params
     given = named(others, params, "--load")
-    rate = number(first.removesuffix("/s"), "--load", f"requests per second, such as {name}:8/s")
+    rate = number(first.removesuffix("/s"), "--load", f"requests per second above 0, such as {name}:8/s")
     lacking = [key for key, usual in params.items() if usual is None and key not in given]
     UsageError.raise_for(Problem(f"no {key}", "--load", f"{name}:8/s,{key}=3") for key in lacking)
     own = {key: number(value, "--load", _words(key), most=MOST.get(key, inf)) for key, value in given.items()}
@@ -109,7 +112,7 @@ def read_lengths(text: str) -> Spread:
         raise UsageError(f"no distribution of lengths {name!r}", "--lengths", expected, nearest(name, LENGTHS))
     if len(parts) < 2:
         raise UsageError(f"{text!r}", "--lengths", f"means of prompts and outputs, such as {name}:1024,256")
-    prompt, output = (number(each, "--lengths", "tokens", whole=True) for each in parts[:2])
+    prompt, output = (number(each, "--lengths", "tokens, 1 or more", whole=True) for each in parts[:2])
     usual, most = LENGTHS[name].cv, LENGTHS[name].most
     given = named(parts[2:], {"cv": usual} if usual else {}, "--lengths")
     expected = f"a number below {most:.2g}, such as cv=0.5" if most < inf else "a number, such as cv=0.5"
@@ -117,7 +120,8 @@ def read_lengths(text: str) -> Spread:
 
 
 def _words(key: str) -> str:
-    return f"a number below {MOST[key]:g}, such as {key}=0.2" if key in MOST else f"a number, such as {key}=3"
+    below = f" and below {MOST[key]:g}, such as {key}=0.2" if key in MOST else f", such as {key}=3"
+    return f"a number above 0{below}"
 
 
 def named(parts: list[str], known: Mapping[str, object], where: str) -> dict[str, str]:
@@ -126,7 +130,8 @@ def named(parts: list[str], known: Mapping[str, object], where: str) -> dict[str
     for part in parts:
         key, equals, value = part.partition("=")
         if not equals or key not in known:
-            problems.append(Problem(f"{part!r}", where, f"{', '.join(known) or 'nothing'}, each as NAME=VALUE"))
+            expected = f"{', '.join(known)}, each as NAME=VALUE" if known else "no settings"
+            problems.append(Problem(f"{part!r}", where, expected))
         found[key] = value
     UsageError.raise_for(problems)
     return found

@@ -19,6 +19,8 @@ from accelsim.workload.sources.load import generation_of
 def checked(question: Question) -> list[Offer]:
     """Return the offers of a question. Raises UsageError or ModelError with all that is wrong with it: model, limits,
     objective, formats, chips, providers, prices."""
+    if question.load and question.train:
+        raise UsageError("--load with --train", "", "one of them")
     gather = Gather()
     with gather.also():
         question.check()
@@ -27,7 +29,6 @@ def checked(question: Question) -> list[Offer]:
             load_of(question)
         decoder = sizes_of(question.model) is not None and generation_of(question.model) is None
         gather.refuse(not decoder, question.model, "--load", "a decoder by its name, such as llama3-8b, and --lengths")
-        gather.refuse(question.train, "--load with --train", "", "one of them")
         gather.refuse(
             question.batch, "--batch with --load", "", "--scheduler vllm:most=64, the most requests of a step"
         )

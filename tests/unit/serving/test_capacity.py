@@ -107,6 +107,8 @@ def test_the_command_answers_and_refuses() -> None:
     )
     found = json.loads(done.stdout)
     assert found["capacity_if_slow_per_s"] < found["capacity_per_s"], "slower steps serve fewer"
+    done = CliRunner().invoke(main, [*given, "90%", "--limit", "e2e=1ns"])
+    assert done.exit_code == 2 and "No rate is low enough" in done.stderr and "come one by one" in done.stderr
     done = CliRunner().invoke(main, [*given, "no", "--load", "closed:3"])
     assert done.exit_code == 2
     for text in ("no limit", "at no rate", "'no'"):

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from accelsim.cli import main
 from accelsim.errors import UsageError
 from accelsim.serving.loads import drawn, read_lengths, read_load, read_prefix, with_prefixes
 from accelsim.serving.requests import Request
@@ -67,7 +69,7 @@ def test_other_lengths_leave_arrivals_as_they_are() -> None:
         (read_lengths, "uniform:8,8,cv=x", "such as cv=0.5"),
         (read_lengths, "uniform:8,8,cv=0.6", "a number below 0.58"),
         (read_lengths, "fixed:8,8,cv=0.6", "'cv=0.6'"),
-        (read_load, "mmpp:8/s,share=1", "a number below 1"),
+        (read_load, "mmpp:8/s,share=1", "a number above 0 and below 1"),
         (read_prefix, "share=1.5", "0 to 1, such as share=0.5"),
         (read_prefix, "tokens=2.5", "such as tokens=512"),
         (read_prefix, "text=2", "share, tokens, groups"),
@@ -142,3 +144,17 @@ def test_prefixes_come_before_prompts_in_their_share() -> None:
     assert {each.prefix for each in shared} == {((group, 64),) for group in range(3)}
     assert all(each.prompt == (164 if each.prefix else 100) for each in found)
     assert [each.arrival_s for each in found] == [each.arrival_s for each in plain]
+
+
+def test_thinking_takes_no_negative_time() -> None:
+    with pytest.raises(UsageError, match="a time with its unit, 0 or more"):
+        read_load("closed:4,think=-1s")
+    assert read_load("closed:4,think=0s").think_s == 0.0
+
+
+def test_a_trace_says_all_of_its_requests(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("arrival_s,prompt,output\n0,5,5\n")
+    given = ["serve", "llama?layers=1,hidden=64", "--on", "t4", "--trace", str(path), "--load", "poisson:3/s"]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 2 and "--load: a trace beside it" in done.stderr
