@@ -15,6 +15,8 @@ from accelsim.serving.service import Service
 
 SHARE = 0.99
 """Share of the requests that keep each limit."""
+LATENCIES = {"latency": "e2e", "ttft": "ttft", "tpot": "tpot"}
+"""Figures and limits of times of a service -> its latencies."""
 
 
 @dataclass(frozen=True)

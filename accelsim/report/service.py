@@ -100,7 +100,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "prompt_tokens": sum(each.request.prompt for each in service.sequences), "output_tokens": out,
         "output_tokens_per_s": out / span, "energy_J": joules, "energy_per_output_token_J": joules / out,
         **service_cost.facts(found),
-        "busy": sum(sum(steps.seconds) for steps in service.steps) / span / len(service.steps),
+        "busy": service.busy,
         "blocks": found.last.blocks, "block_tokens": found.page, "block_B": found.last.block_B,
         "most_blocks_held": max(max(steps.held, default=0) for steps in found.decoders),
         "preemptions": sum(each.preempted for each in service.sequences),

@@ -32,6 +32,11 @@ class Service:
         """End of the last step, s."""
         return max(steps.end_s[-1] for steps in self.steps if steps.end_s)
 
+    @property
+    def busy(self) -> float:
+        """Share of the time that a replica computes, on average."""
+        return sum(sum(steps.seconds) for steps in self.steps) / self.span_s / len(self.steps)
+
 
 class Second(NamedTuple):
     """Replicas that go on with requests whose prompts others have computed. ``move``: see ``split.Move``; what leaves

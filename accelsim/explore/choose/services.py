@@ -13,16 +13,13 @@ import numpy as np
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.errors import Gather
 from accelsim.explore.choose.question import Question
+from accelsim.explore.sizing import LATENCIES, SHARE
 from accelsim.serving.loads import drawn, read_lengths, read_load
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.registry import read_scheduler
 
 LEAST, LASTS_S = 1000, 60
 """Requests that are simulated at least, and for how long they come at least, s."""
-SHARE = 0.99
-"""Share of the requests that keep a limit."""
-LIMITS = {"latency": "e2e", "ttft": "ttft", "tpot": "tpot"}
-"""Limits of times -> latencies of a service."""
 QUEUED = 0.9
 """Share of the arriving work that replicas at the peak of their arithmetic compute at least: with less the queue grows,
 and even the requests that come last would be late."""
@@ -53,7 +50,7 @@ def load_of(question: Question) -> Load:
     for scheduler in question.schedulers:
         with gather.also():
             read_scheduler(scheduler)
-    times = {LIMITS[name]: limit for name, limit in question.limits.items() if name in LIMITS}
+    times = {LATENCIES[name]: limit for name, limit in question.limits.items() if name in LATENCIES}
     gather.refuse(not times, "no limit of a time", "--limit", "ttft=1s,tpot=50ms, which 99 of 100 requests keep")
     gather.done()
     count = question.requests or max(LEAST, ceil(LASTS_S * load.rate))

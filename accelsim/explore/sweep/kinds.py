@@ -277,6 +277,8 @@ def _served(found: Served) -> Facts:
 
 def _sized(sized: Sized) -> Facts:
     """Figures of a service: of latencies what 99 of 100 requests keep."""
+    from accelsim.explore.sizing import LATENCIES
+
     found, service = sized.found, sized.found.service
     ends, count, tokens = found.ends or (), len(found.requests), sum(each.output for each in found.requests)
     times: Facts = {}
@@ -292,14 +294,10 @@ def _sized(sized: Sized) -> Facts:
         "replicas_low": sized.ends[0],
         "replicas_high": sized.ends[1],
         "devices": sized.replicas * found.last.times.plan.tp,
-        "busy": sum(sum(steps.seconds) for steps in service.steps) / service.span_s / len(service.steps),
+        "busy": service.busy,
         "dtype": found.devices.dtype,
         "plan": str(found.last.times.plan),
     }
-
-
-LATENCIES = {"latency": "e2e", "ttft": "ttft", "tpot": "tpot"}
-"""Keys of figures -> latencies of a service."""
 
 
 def _trained(found: StepResult, tokens: int | None) -> Facts:
