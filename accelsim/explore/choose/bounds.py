@@ -18,8 +18,8 @@ from accelsim.cluster.step.memory import capacity_B
 from accelsim.explore.choose.candidates import Candidate, forget, peak, spec_of
 from accelsim.explore.choose.passing import bandwidth_Bps, drawn, element_B, forget_passes, least_of_pass
 from accelsim.explore.choose.question import GENERATION, RUN, SERVICE, Question
+from accelsim.explore.choose.services import forget_requests, load_of
 from accelsim.explore.choose.services import least_of as service_least
-from accelsim.explore.choose.services import load_of
 from accelsim.explore.choose.stepping import forget_steps, least_of_step
 from accelsim.explore.choose.work import passes_of, products_of, sizes_of, work_of
 from accelsim.program.roles import multiplier
@@ -68,6 +68,7 @@ def forget_all() -> None:
     forget()
     forget_passes()
     forget_steps()
+    forget_requests()
     for each in (work_of, products_of, passes_of):
         each.cache_clear()
 

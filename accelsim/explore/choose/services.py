@@ -61,6 +61,11 @@ def load_of(question: Question) -> Load:
     return Load(options, load.rate, _drawn(question.load, question.lengths, count))
 
 
+def forget_requests() -> None:
+    """Forget requests, whose profile of rates may change between questions."""
+    _drawn.cache_clear()
+
+
 @cache
 def _drawn(load: str, lengths: str, count: int) -> Sequence[Request]:
     return tuple(drawn(read_load(load), read_lengths(lengths), count, 0))

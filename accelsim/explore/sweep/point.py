@@ -169,7 +169,8 @@ def key_of(point: Point) -> str:
 
 
 def _key(point: Point, specs: Iterable[str], *without: str) -> str:
-    return usercache.digest([mechanism(), *specs, *_tables(), _named(point.model), _others(point, "set", *without)])
+    others = [_named(point.model), _others(point, "set", *without), *_files(point)]
+    return usercache.digest([mechanism(), *specs, *_tables(), *others])
 
 
 def quick_key(point: Point) -> str:
@@ -177,13 +178,19 @@ def quick_key(point: Point) -> str:
     place = point.on
     with suppress(AccelsimError):  # an unknown instance is the outcome of the point
         place = point.place
-    return usercache.digest([mechanism(), _specs(), _named(point.model), _named(place), point.options])
+    return usercache.digest([mechanism(), _specs(), _named(point.model), _named(place), point.options, *_files(point)])
 
 
 def _others(point: Point, *without: str) -> str:
     """Options but those that the specs have in them."""
     options = json.loads(point.options)
     return json.dumps({name: value for name, value in options.items() if name not in without}, sort_keys=True)
+
+
+def _files(point: Point) -> list[str]:
+    """Contents of the files that options name: a site, a profile of rates."""
+    texts = [each.removeprefix("rates:") for each in json.loads(point.options).values() if isinstance(each, str)]
+    return [_named(text) for text in texts if Path(text).is_file()]
 
 
 @cache

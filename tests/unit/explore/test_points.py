@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -98,3 +99,14 @@ def test_what_means_nothing_is_refused() -> None:
     found = outcome(Point.of("mlp", "4x-edu", {"train": True, "dataflow": "ws"}))
     assert found.status == "refused" and "'dataflow' means nothing" in found.error
     assert "needs a task" in outcome(Point.of("mlp", "4x-edu", {})).error
+
+
+def test_a_profile_of_rates_is_part_of_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "day.csv"
+    point = Point.of("llama3-8b", "h100-sxm", {"load": f"rates:{path}"})
+    keys = []
+    for at, rate in enumerate((1, 2, 1)):
+        path.write_text(f"time_s,rate\n0,{rate}\n100,3\n")
+        os.utime(path, (at, at))
+        keys.append((quick_key(point), key_of(point)))
+    assert keys[0] == keys[2] and all(a != b for a, b in zip(*keys[:2], strict=True))
