@@ -102,6 +102,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         **service_cost.facts(found),
         "busy": service.busy,
         "blocks": found.last.blocks, "block_tokens": found.page, "block_B": found.last.block_B,
+        "block_layers": found.last.layers,
         "most_blocks_held": max(max(steps.held, default=0) for steps in found.decoders),
         "preemptions": sum(each.preempted for each in service.sequences),
         "tokens_computed_again": sum(each.again for each in service.sequences),
@@ -194,11 +195,18 @@ def summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
         *service_cost.rows(service_cost.chip_of(found), figures),
-        ("keys and values", f"{found.last.blocks:,} blocks of {count_of(found.page, 'token')} a replica"),
+        ("keys and values", _blocks(found)),
         *_speculated(figures),
         *([] if hits is None else [("prefix cache", f"{percent(hits)} of the tokens of prompts were there")]),
         ("steps", f"{figures['steps']:,}, from {sum(figures['steps_simulated'].values()):,} simulated parts"),
     ]
+
+
+def _blocks(found: Served) -> str:
+    """Return the room for keys and values of a replica."""
+    layers, every = found.last.layers, len(found.model.kinds)
+    part = f" in {layers} of {every} layers" if layers < every else ""
+    return f"{found.last.blocks:,} blocks of {count_of(found.page, 'token')}{part} a replica"
 
 
 def _prompts(found: Served) -> Iterator[tuple[str, object]]:

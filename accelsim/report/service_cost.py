@@ -9,8 +9,9 @@ from typing import NamedTuple
 from accelsim.account.price import per_million_split_USD
 from accelsim.report.prices import usd
 from accelsim.report.text import Facts, si
-from accelsim.serving.asked import Group, Served
+from accelsim.serving.asked import Served
 from accelsim.serving.history import shares
+from accelsim.serving.replicas import Group
 from accelsim.serving.service import Service
 from accelsim.spec.yaml.instances import Offer, latest, load_providers, offers
 

@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import floor
 from pathlib import Path
 
-from accelsim.account.energy import static_power_W
 from accelsim.account.interval import TOKEN
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.serving.devices import Devices, serving_library
-from accelsim.cluster.serving.serve import Asked, cache_B, check_memory, interval, needs, problems, routing_of
+from accelsim.cluster.serving.serve import cache_B, interval, routing_of
 from accelsim.cluster.serving.step import Layout, step
 from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
-from accelsim.cluster.step.memory import capacity_B, to_host
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
 from accelsim.seeds import generator
-from accelsim.serving.blocks import TOKENS
 from accelsim.serving.front import Way, hosted, stretched
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
 from accelsim.serving.replica import Steps
+from accelsim.serving.replicas import Drafted, Group, group_of, room_of
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.registry import Policy, read_scheduler
 from accelsim.serving.service import ROUTERS, Second, Service, simulate
-from accelsim.serving.speculate import Speculating, Speculation, read_speculation
+from accelsim.serving.speculate import Speculating, read_speculation
 from accelsim.serving.split import Split, move_of, read_split
-from accelsim.serving.tables import Values
-from accelsim.serving.times import StepTimes, key_of
+from accelsim.serving.times import key_of
 from accelsim.serving.traces import read_trace
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.site import Front
 from accelsim.spec.yaml.chips import load_site
 from accelsim.spec.yaml.clusters import load_devices
-from accelsim.time import FS
 from accelsim.workload.sources.load import split_parameters
 from accelsim.workload.zoo import ZOO
 
@@ -67,18 +62,6 @@ class Question:
     disaggregate: str = ""
     speculate: str = ""
     memory: float = UTILISATION
-
-
-@dataclass(frozen=True)
-class Group:
-    """Equal replicas: how many, times of their steps, ``blocks`` of keys and values of each, of ``block_B`` bytes on
-    each device, and static power of one."""
-
-    count: int
-    times: StepTimes
-    blocks: int
-    block_B: int
-    static_W: float
 
 
 @dataclass(frozen=True)
@@ -165,9 +148,9 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
     key = key_of(spec, Devices(fleet, fleet.setting)) if fleet.topology is plain.topology else ""
     pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
     parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
-    groups = [_group(model, part, key, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
+    groups = [group_of(model, part, key, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
     for group in groups:
-        _check(requests, group.blocks // group.times.plan.ep * policy.kind.PAGE, model, question)
+        _check(requests, room_of(group, policy), model, question)
     devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
     move = split and move_of(split, fleet, cache_B(devices, Layout(model, Plan(), 1), 1, 0))
 
@@ -175,7 +158,7 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
         """Simulate; see ``Served``."""
         policies = [policy.together(each.times.plan.ep) for each in groups]
         made = [
-            [own.made(own.pool(each.blocks, shared)) for _ in range(each.count)]
+            [own.made(own.pool(each.blocks, shared, each.groups)) for _ in range(each.count)]
             for own, each in zip(policies, groups, strict=True)
         ]
         for at, each in enumerate(made[-1]):
@@ -199,27 +182,6 @@ def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
     return fleet.first(plan.tp)
 
 
-def _group(
-    model: Transformer, fleet: Fleet, key: str, policy: Policy, memory: float, count: int, plan: Plan,
-    drafted: Drafted | None,
-) -> Group:  # fmt: skip
-    """Return replicas of a plan. ``key``: of ``StepTimes``. Raises UsageError and OutOfMemory."""
-    devices, models = Devices(fleet, fleet.setting), [model]
-    if drafted and drafted[1]:
-        models.append(drafted[1])
-    UsageError.raise_for(problem for each in models for problem in problems(each, fleet, plan, Asked(plan.data, 1, 1)))
-    layouts = [Layout(each, plan, 1, routing_of(fleet)) for each in models]
-    blocks, block_B = blocks_of(devices, layouts[0], policy.largest, memory, policy.kind.PAGE, layouts[1:])
-    blocks *= plan.ep
-    times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B), key=key)
-    if drafted:
-        own = StepTimes(models[-1], devices, plan, key=key)
-        times = replace(times, width=drafted[0].tokens + 1, draft=own, share=drafted[0].cost, follows=len(models) > 1)
-    return Group(count, times, blocks, block_B, plan.devices * sum(static_power_W(fleet.chips[0]).values()))
-
-
-Drafted = tuple[Speculation, Transformer | None]
-"""Speculation, and the model that proposes tokens, if it is one."""
 Read = tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None, Front]
 
 
@@ -276,27 +238,6 @@ def _decoder(text: str) -> Transformer:
         near = nearest(split_parameters(text)[0], decoders)
         raise UsageError(f"{text} does not generate tokens", "", "a decoder, such as llama3-8b", near)
     return found
-
-
-def blocks_of(
-    devices: Devices, layout: Layout, budget: int, share: float, page: int = TOKENS, beside: Iterable[Layout] = ()
-) -> tuple[int, int]:
-    """Return the blocks of keys and values, each of ``page`` tokens, that a replica has room for, and bytes of one on
-    one device: what ``share`` of its memory leaves after weights and a step of ``budget`` tokens. ``beside``: models
-    whose weights, keys and values are there too. Raises OutOfMemory for too little memory."""
-    check_memory(devices, layout, TOKENS, 1, True, "more devices (--plan tp=N), or a narrower --dtype")
-    (parts,) = needs(devices, layout, budget, 0)
-    room = share * min(capacity_B(devices.fleet.chips[rank]) for rank in layout.plan.stage_ranks(0))
-    every = [needs(devices, each, page, 0, permanent=True)[0] for each in (layout, *beside)]
-    block_B = sum(each["keys and values"] for each in every)
-    return floor((room - sum(each["weights"] for each in every) - parts["activations"]) / block_B), block_B
-
-
-def swap_of(fleet: Fleet, plan: Plan, block_B: int) -> Values | None:
-    """Return time (s) and energy (J) in which all devices of a replica send a block to the memory of their host, or get
-    it back; None for chips without such a memory."""
-    path = to_host(fleet, 0)
-    return path and (path.sent_fs(block_B) * FS, plan.tp * block_B * float(path.link.energy))
 
 
 def _check(requests: list[Request], room: int, model: Transformer, question: Question) -> None:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count, islice
 
-from accelsim.serving.blocks import TOKENS, Pool
+from accelsim.serving.blocks import TOKENS, Groups, Pool
 from accelsim.serving.requests import Part, Sequence
 
 Key = tuple[int | str, int]
 """Name of a unit of tokens that is kept: its part of a prompt (below 0: one of a single request), and where in it."""
 Unit = tuple[Key, int]
-"""A unit, and its blocks."""
+"""A unit, and its blocks in each group of layers."""
 
 
 class HashBlocks(Pool):
     """Blocks by the hash of their tokens and all before them, as vLLM v1 keeps them (vllm/v1/core/block_pool.py).
 
     A full block can be found as soon as it is planned. Blocks that nobody uses wait in a queue, the last of a request
-    first, and lose what they hold when they are needed. At least one token of a prompt is computed.
+    first, and lose what they hold when they are needed. At least one token of a prompt is computed. Layers with a
+    window keep shared parts while a request uses them, and nothing else that others, or it itself later, could find.
     """
 
-    def __init__(self, size: int, tokens: int = TOKENS) -> None:
-        super().__init__(size, tokens)
+    def __init__(self, size: int, tokens: int = TOKENS, groups: Groups = Groups()) -> None:  # noqa: B008 - a tuple
+        super().__init__(size, tokens, groups)
         self._units: dict[Sequence, list[Unit]] = {}
         self._users: Counter[Key] = Counter()
         self._idle: OrderedDict[Key, int] = OrderedDict()
@@ -34,15 +35,20 @@ class HashBlocks(Pool):
         found = self.tokens * sum(blocks for _, blocks in self._found(sequence))
         return sequence.computed or min(found, sequence.total - 1)
 
-    def fits(self, sequence: Sequence, tokens: int, kept: int = 0) -> bool:
+    def slides(self, sequence: Sequence) -> int:
+        """Return the tokens of a sequence from which on each block of further ones gives one back."""
+        shared = self._units.get(sequence) or self._found(sequence)
+        return super().slides(sequence) + self.tokens * sum(blocks for _, blocks in shared)
+
+    def fits(self, sequence: Sequence, tokens: int, kept: int = 0, computed: int = 0) -> bool:
         """Return whether a sequence can have ``tokens`` in all, and ``kept`` blocks stay free; blocks that others use
         take no room."""
-        room = self.free - kept - self.of(tokens) + sequence.blocks
-        return room >= 0 or room + sum(blocks for key, blocks in self._found(sequence) if key in self._users) >= 0
+        room = self.free - kept - self.lacks(sequence, tokens, computed)
+        return room >= 0 or room + self._all_of(each for each in self._found(sequence) if each[0] in self._users) >= 0
 
     def woken(self, sequence: Sequence) -> int:
         """Return the free blocks that a waiting sequence takes by being admitted: those that nobody else uses."""
-        return sum(blocks for key, blocks in self._found(sequence) if key not in self._users)
+        return self._all_of(each for each in self._found(sequence) if each[0] not in self._users)
 
     def share(self, sequence: Sequence) -> None:
         """Give a sequence that is admitted what is kept of it."""
@@ -52,7 +58,7 @@ class HashBlocks(Pool):
         for key, _ in found:
             self._use(key)
         self._units[sequence] = found
-        sequence.blocks = sum(blocks for _, blocks in found)
+        sequence.blocks = self._all_of(found)
         sequence.computed = hits
         if sequence.preempted:
             sequence.again -= hits
@@ -73,6 +79,8 @@ class HashBlocks(Pool):
 
     def store(self, sequence: Sequence, tokens: int) -> None:
         """Let others find what a sequence has computed, ``tokens`` in all."""
+        if sequence.passed:
+            return
         units = self._units.setdefault(sequence, [])
         end = sum(blocks for _, blocks in units)
         for key, blocks in islice(self._parts(sequence), len(units), None):
@@ -86,13 +94,16 @@ class HashBlocks(Pool):
     def release(self, sequence: Sequence) -> None:
         """Take all blocks of a sequence back, the last first; what is in them is kept until they are needed."""
         units = self._units.pop(sequence, [])
-        self._keep_own(sequence, sum(blocks for _, blocks in units))
+        if self.groups.sliding:
+            self._keep((~sequence.number, -1), sequence.blocks - self._all_of(units))
+        else:
+            self._keep_own(sequence, sum(blocks for _, blocks in units))
         for key, blocks in reversed(units):
             self._users[key] -= 1
             if not self._users[key]:
                 del self._users[key]
-                self._keep(key, blocks)
-        sequence.blocks = 0
+                self._keep(key, self.groups.number * blocks)
+        sequence.blocks = sequence.passed = 0
 
     def _found(self, sequence: Sequence) -> list[Unit]:
         """Units of a sequence that has nothing yet, from the first on, as far as they are kept."""
@@ -135,6 +146,10 @@ class HashBlocks(Pool):
     def _merge(self, key: Key, blocks: int) -> bool:
         """Return whether a sequence gives up a unit that is kept twice for the other one."""
         return False
+
+    def _all_of(self, units: Iterable[Unit]) -> int:
+        """Return the blocks of units in all groups."""
+        return self.groups.number * sum(blocks for _, blocks in units)
 
     def _use(self, key: Key) -> None:
         if key in self._idle:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.serving.asked import Group, Served
+from accelsim.serving.asked import Served
 from accelsim.serving.replica import Steps
+from accelsim.serving.replicas import Group
 from accelsim.serving.service import Service
 from accelsim.types import Array
 

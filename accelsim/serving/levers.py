@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from accelsim.cluster.serving.what_if import faster_links
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.serving.asked import Group, Served, served
+from accelsim.serving.asked import Served, served
+from accelsim.serving.replicas import Group
 from accelsim.serving.service import Service
 from accelsim.spec.chip import Chip
 from accelsim.spec.site import Front

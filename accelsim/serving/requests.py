@@ -26,7 +26,8 @@ class Request(NamedTuple):
 @dataclass(slots=True, eq=False)
 class Sequence:
     """A request on its way: ``computed`` of its tokens are in the cache, which has ``blocks`` of it; ``generated``
-    tokens have come out. ``since``: step from which on it decodes, -1 while it does not.
+    tokens have come out. ``since``: step from which on it decodes, -1 while it does not. ``passed``: blocks of tokens
+    that it gave back in layers with a window.
 
     ``first_s``, ``last_s``: times of its first and its last token so far. ``preempted``: how often it lost its blocks;
     ``again``: tokens that had to be computed once more; ``cached``: those of its prompt that others had computed.
@@ -37,6 +38,7 @@ class Sequence:
     computed: int = 0
     generated: int = 0
     blocks: int = 0
+    passed: int = 0
     since: int = -1
     first_s: float = NEVER
     last_s: float = NEVER

@@ -60,7 +60,7 @@ class Speculating(Decoding):
     @property
     def needed(self) -> int:
         """Blocks that the next step takes, for all tokens that it may keep."""
-        return sum([max(0, self._pool.of(self._end(each)) - each.blocks) for each in self._sequences])
+        return sum([max(0, self._pool.lacks(each, self._end(each))) for each in self._sequences])
 
     def join(self, sequence: Sequence) -> None:
         """From the next step on a sequence decodes; all its tokens but the last one are computed."""
@@ -91,6 +91,7 @@ class Speculating(Decoding):
             sequence.generated += tokens
             sequence.computed += tokens
             self.context += tokens
+            self._pool.slide(sequence)
             sequence.last_s, sequence.since = now_s, self.now
         ended = [each for each in self._sequences if not each.left]
         for sequence in ended:

@@ -40,6 +40,7 @@ class Decoding:
 
     ``count`` sequences with ``context`` computed tokens. In step ``now`` a sequence needs a new block if its computed
     tokens fill those that it has: sequences are counted by the step, modulo the tokens of a block, in which they do.
+    Those longer than a window are counted likewise by the step after which they give a block back.
     ``dates``: how many of them got their last token at a time (s). ``width``: tokens that a sequence computes in a
     step; ``more``: how many of all it keeps in the next one, beyond one each.
     """
@@ -50,7 +51,8 @@ class Decoding:
         self._pool, self.count, self.context, self.now = pool, 0, 0, 0
         self.dates: Counter[float] = Counter()
         self._end_s = NEVER
-        self._filling = [0] * pool.tokens
+        self._filling, self._sliding = [0] * pool.tokens, [0] * pool.tokens
+        self._longer: dict[int, list[Sequence]] = {}
         self._ending: dict[int, list[Sequence]] = {}
 
     @property
@@ -61,7 +63,7 @@ class Decoding:
     @property
     def needed(self) -> int:
         """Blocks that the next step takes."""
-        return self._filling[self.now % self._pool.tokens]
+        return self._pool.groups.number * self._filling[self.now % self._pool.tokens]
 
     def join(self, sequence: Sequence) -> None:
         """From the next step on a sequence decodes; all its tokens but the last one are computed."""
@@ -69,6 +71,7 @@ class Decoding:
         self.count += 1
         self.context += sequence.computed
         self._filling[(self.now - sequence.computed) % self._pool.tokens] += 1
+        self._slide(sequence, 1)
         self._ending.setdefault(self.now + sequence.left, []).append(sequence)
         self.dates[sequence.last_s] += 1
 
@@ -88,6 +91,9 @@ class Decoding:
         """Every sequence has computed a token and got one; return those that got their last, which leave."""
         self.now += 1
         self.context += self.count
+        if self._pool.groups.sliding:
+            self._pool.take(-self._pool.groups.sliding * self._sliding[self.now % self._pool.tokens])
+            self._sliding[self.now % self._pool.tokens] += len(self._longer.pop(self.now, ()))
         ended = self._ending.pop(self.now, [])
         for sequence in ended:
             sequence.last_s = now_s
@@ -98,11 +104,25 @@ class Decoding:
     def _out(self, sequence: Sequence, steps: int) -> None:
         sequence.generated += steps
         sequence.computed += steps
-        sequence.blocks = self._pool.of(sequence.computed)
+        sequence.passed = max(sequence.passed, self._pool.passed(sequence, sequence.computed))
+        sequence.blocks = self._pool.of(sequence.computed, sequence.passed)
         sequence.since = -1
         self.count -= 1
         self.context -= sequence.computed
         self._filling[(self.now - sequence.computed) % self._pool.tokens] -= 1
+        self._slide(sequence, -1)
+
+    def _slide(self, sequence: Sequence, count: int) -> None:
+        """Count a sequence (1), or no longer (-1), by when it gives blocks back."""
+        if not self._pool.groups.sliding:
+            return
+        begin = self.now + self._pool.slides(sequence) - sequence.computed
+        if begin <= self.now:
+            self._sliding[begin % self._pool.tokens] += count
+        elif count > 0:
+            self._longer.setdefault(begin, []).append(sequence)
+        else:
+            self._longer[begin].remove(sequence)
 
 
 class Scheduler(ABC):
@@ -148,6 +168,7 @@ class Scheduler(ABC):
         for sequence, tokens in batch.chunks:
             sequence.computed += tokens
             self.pool.store(sequence, sequence.computed)
+            self.pool.slide(sequence)
             if sequence.computed == sequence.total:
                 sequence.emit(now_s)
                 if sequence.left and not self.prompts_only:
@@ -168,6 +189,7 @@ class Scheduler(ABC):
         """Admit the sequence that waits first."""
         sequence = self.waiting.popleft()
         self.pool.share(sequence)
+        self.pool.slide(sequence)
         self.running[sequence] = self.entering[sequence] = None
         return sequence
 

@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from typing import NamedTuple, get_args, get_type_hints
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.serving.blocks import Pool
+from accelsim.serving.blocks import Groups, Pool
 from accelsim.serving.schedulers.base import Scheduler
 from accelsim.serving.schedulers.sarathi import Sarathi
 from accelsim.serving.schedulers.sglang import Sglang
@@ -42,10 +42,10 @@ class Policy(NamedTuple):
         each = {name: value for name, value in self.settings.items() if name in {*PER_GROUP, self.kind.LARGEST}}
         return self._replace(settings={**self.settings, **{name: groups * value for name, value in each.items()}})
 
-    def pool(self, blocks: int, shared: bool) -> Pool:
-        """Return new room of so many blocks. ``shared``: some prompts share prefixes."""
+    def pool(self, blocks: int, shared: bool, groups: Groups = Groups()) -> Pool:  # noqa: B008 - a tuple
+        """Return new room of so many blocks. ``shared``: some prompts share prefixes; ``groups``: of layers."""
         kind = self.kind.CACHE if shared and self.settings.get("cache") else Pool
-        return kind(blocks, self.kind.PAGE)
+        return kind(blocks, self.kind.PAGE, groups)
 
     def made(self, pool: Pool) -> Scheduler:
         """Return a new scheduler of this kind."""

@@ -14,25 +14,25 @@ class Vllm(Scheduler):
     ``budget``: tokens of a step; ``most``: requests that run at one time; ``chunk``: tokens of one prompt in a step (0:
     as many as the budget allows); ``reserve``: a request is admitted only when there are blocks for all of its tokens
     so far; ``watermark``: share of the blocks that admission leaves free while others run; ``cache``: blocks of shared
-    prefixes are kept.
+    prefixes are kept; ``hybrid``: layers with a window give back the blocks before it.
     """
 
     CACHE = HashBlocks
 
     def __init__(
         self, pool: Pool, budget: int = 8192, most: int = 256, chunk: int = 0, reserve: bool = True,
-        watermark: float = 0.0, cache: bool = True,
+        watermark: float = 0.0, cache: bool = True, hybrid: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(pool)
         self.budget, self.most, self.chunk, self.reserve = budget, most, chunk, reserve
-        self.cache, self._kept = cache, int(watermark * pool.size)
+        self.cache, self.hybrid, self._kept = cache, hybrid, int(watermark * pool.size)
 
     def plan(self) -> Batch | None:
         """Return the next step: first who runs, in order, then, unless somebody was preempted, who waits."""
         chunks: Chunks = {}
         preempted, decoding, chunk = [], self.decoding, self.chunk or self.budget
         wanted = [(each, min(each.total - each.computed, chunk)) for each in self.entering]
-        blocks = decoding.needed + sum(self.pool.of(each.computed + n) - each.blocks for each, n in wanted)
+        blocks = decoding.needed + sum(self.pool.lacks(each, each.computed + n) for each, n in wanted)
         if decoding.tokens + tokens_of(wanted) <= self.budget and blocks <= self.pool.free:
             decoding.hold()
             for sequence, tokens in wanted:
@@ -54,7 +54,8 @@ class Vllm(Scheduler):
             hits = self.pool.hits(sequence)
             tokens = min(sequence.total - hits, chunk, left)
             whole = sequence.total if self.reserve else hits + tokens
-            if not self.pool.fits(sequence, whole, self._kept if self.running else 0):
+            computed = max(hits, whole - chunk)
+            if not self.pool.fits(sequence, whole, self._kept if self.running else 0, computed):
                 break
             self._take(chunks, self._enter(), tokens)
             left -= tokens

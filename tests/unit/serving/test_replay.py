@@ -13,9 +13,9 @@ from accelsim.cluster.serving.step import Layout
 from accelsim.cluster.step.costs import PLAIN
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.transformer import transformer_of
-from accelsim.serving.asked import blocks_of
 from accelsim.serving.blocks import Pool
 from accelsim.serving.measures import tpot_s, ttft_s
+from accelsim.serving.replicas import blocks_of
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.vllm import Vllm
 from accelsim.serving.service import ROUTERS, simulate

@@ -12,7 +12,7 @@ from accelsim.cluster.serving.step import Layout, step
 from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.transformer import transformer_of
-from accelsim.serving.asked import blocks_of
+from accelsim.serving.replicas import blocks_of
 from accelsim.serving.requests import Request, Sequence
 from accelsim.serving.schedulers.base import Batch
 from accelsim.serving.tables import CLOSE, Asked, Kept, Place, Table

@@ -1,0 +1,99 @@
+"""Equal replicas of a service: the times of their steps, and their room for keys and values."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+
+from accelsim.account.energy import static_power_W
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.serving.devices import Devices
+from accelsim.cluster.serving.serve import Asked, check_memory, needs, problems, routing_of
+from accelsim.cluster.serving.step import Layout
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.memory import capacity_B, to_host
+from accelsim.cluster.step.transformer import Transformer
+from accelsim.errors import UsageError
+from accelsim.serving.blocks import TOKENS, Groups, Pool, groups_of
+from accelsim.serving.schedulers.registry import Policy
+from accelsim.serving.speculate import Speculation
+from accelsim.serving.tables import Values
+from accelsim.serving.times import StepTimes
+from accelsim.time import FS
+
+LONGEST = 1 << 40
+"""Tokens of a request that is longer than any."""
+
+Drafted = tuple[Speculation, Transformer | None]
+"""Speculation, and the model that proposes tokens, if it is one."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal replicas: how many, times of their steps, ``blocks`` of keys and values of each, of ``block_B`` bytes on
+    each device, and static power of one. ``layers`` of the model share a block, in ``groups``."""
+
+    count: int
+    times: StepTimes
+    blocks: int
+    block_B: int
+    static_W: float
+    layers: int
+    groups: Groups
+
+
+def group_of(
+    model: Transformer, fleet: Fleet, key: str, policy: Policy, memory: float, count: int, plan: Plan,
+    drafted: Drafted | None,
+) -> Group:  # fmt: skip
+    """Return replicas of a plan. ``key``: of ``StepTimes``. Raises UsageError and OutOfMemory."""
+    devices, models = Devices(fleet, fleet.setting), [model]
+    if drafted and drafted[1]:
+        models.append(drafted[1])
+    UsageError.raise_for(problem for each in models for problem in problems(each, fleet, plan, Asked(plan.data, 1, 1)))
+    layouts = [Layout(each, plan, 1, routing_of(fleet)) for each in models]
+    windows = [layer.window for layer in model.kinds]
+    hybrid = policy.settings.get("hybrid") and not layouts[1:]
+    groups, layers = groups_of(windows) if hybrid else (Groups(), len(windows))
+    part = Fraction(layers, len(windows))
+    blocks, block_B = blocks_of(devices, layouts[0], policy.largest, memory, policy.kind.PAGE, layouts[1:], part)
+    blocks *= plan.ep
+    times = StepTimes(model, devices, plan, swap_of(fleet, plan, block_B), key=key)
+    if drafted:
+        own = StepTimes(models[-1], devices, plan, key=key)
+        times = replace(times, width=drafted[0].tokens + 1, draft=own, share=drafted[0].cost, follows=len(models) > 1)
+    static_W = plan.devices * sum(static_power_W(fleet.chips[0]).values())
+    return Group(count, times, blocks, block_B, static_W, layers, groups)
+
+
+def room_of(group: Group, policy: Policy) -> int:
+    """Return the tokens of the longest request that has room on a replica, or on one of its groups of devices."""
+    pool = Pool(group.blocks // group.times.plan.ep, policy.kind.PAGE, group.groups)
+    most = pool.size * pool.tokens if not pool.groups.sliding else LONGEST
+    return bisect_right(range(most), pool.size, key=lambda tokens: pool.peak(tokens + 1, policy.largest))
+
+
+def blocks_of(
+    devices: Devices, layout: Layout, budget: int, share: float, page: int = TOKENS, beside: Iterable[Layout] = (),
+    part: Fraction = Fraction(1),
+) -> tuple[int, int]:  # fmt: skip
+    """Return the blocks of keys and values, each of ``page`` tokens in a ``part`` of the layers, that a replica has
+    room for, and bytes of one on one device: what ``share`` of its memory leaves after weights and a step of ``budget``
+    tokens. ``beside``: models whose weights, keys and values are there too. Raises OutOfMemory for too little
+    memory."""
+    check_memory(devices, layout, TOKENS, 1, True, "more devices (--plan tp=N), or a narrower --dtype")
+    (parts,) = needs(devices, layout, budget, 0)
+    room = share * min(capacity_B(devices.fleet.chips[rank]) for rank in layout.plan.stage_ranks(0))
+    every = [needs(devices, each, page, 0, permanent=True)[0] for each in (layout, *beside)]
+    block_B = ceil(part * sum(each["keys and values"] for each in every))
+    return floor((room - sum(each["weights"] for each in every) - parts["activations"]) / block_B), block_B
+
+
+def swap_of(fleet: Fleet, plan: Plan, block_B: int) -> Values | None:
+    """Return time (s) and energy (J) in which all devices of a replica send a block to the memory of their host, or get
+    it back; None for chips without such a memory."""
+    path = to_host(fleet, 0)
+    return path and (path.sent_fs(block_B) * FS, plan.tp * block_B * float(path.link.energy))
