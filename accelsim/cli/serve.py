@@ -9,7 +9,7 @@ import click
 
 from accelsim.cli import serve_capacity, serve_items, serve_tokens
 from accelsim.cli.answers import answers
-from accelsim.cli.common import OUT, add_options, flag, option, progress, set_option
+from accelsim.cli.common import FILE, OUT, add_options, flag, option, progress, set_option
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
@@ -17,6 +17,7 @@ from accelsim.report.answer import Answer
 @answers(
     "accelsim serve llama3-8b --on h100-sxm --load poisson:8/s --lengths lognormal:1024,256",
     "accelsim serve llama2-70b --on 'dgx-h100?devices=4' --plan tp=4 --limit ttft=500ms,tpot=40ms",
+    "accelsim serve llama3-70b --on aws:p5.48xlarge --plan tp=8 --load poisson:4/s",
     "accelsim serve resnet50 --on t4 --load poisson:400/s --scheduler dynamic:max=32,delay=2ms --before decode-jpeg",
     outputs="csv plot json",
 )
@@ -35,6 +36,9 @@ from accelsim.report.answer import Answer
 @option("--dtype", "Number format; default: that of the chip.", "")
 @serve_capacity.option
 @add_options(serve_items.OPTIONS)
+@option("--site", "Host and software around the chips, a file or a name: vllm-server adds the engine, the network and "
+        "the tokenizer of a language model's service.", metavar="SITE")  # fmt: skip
+@option("--prices", "Your own prices of instances (see docs/prices.md); they go before those that ship.", type=FILE)
 @set_option(" of the chip or cluster")
 @option("--out", "Directory for figures, pictures and, of language models, a page to explore: each request over time, "
         "what binds, what would help.", type=OUT)  # fmt: skip

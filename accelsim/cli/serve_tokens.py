@@ -38,8 +38,6 @@ OPTIONS = {
     "memory": option("--memory", "Share of a device's memory that is used.", 0.9, type=Number(0, 1, min_open=True)),
     "kv_dtype": option("--kv-dtype", "Number format of keys and values; default: that of activations.", ""),
     "stack": option("--stack", "Serving stack whose kernels run: vllm or tensorrt-llm.", "", metavar="NAME"),
-    "site": option("--site", "Serving engine, network and tokenizer around the steps: vllm-server, or a file.",
-                   metavar="SITE"),
 }  # fmt: skip
 """Options of language models."""
 

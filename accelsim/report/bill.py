@@ -11,7 +11,7 @@ from accelsim.account.price import Rent, per_million_split_USD, per_million_USD,
 from accelsim.errors import UsageError, brief, count_of
 from accelsim.report.answer import Answer, block
 from accelsim.report.prices import usd
-from accelsim.spec.yaml.instances import INSTANCE, RENTED, Offer, load_providers, named, rented, stands_for
+from accelsim.spec.yaml.instances import INSTANCE, RENTED, Offer, load_providers, named, rented, standing
 
 Facts = Mapping[str, Any]
 Ends = Sequence[float] | None
@@ -143,13 +143,13 @@ def _facts_of(run: object) -> Facts:
 
 
 def stand_ins(names: tuple[str, ...], own: Path | None) -> tuple[str, ...]:
-    """Return what ``names`` stand for where instances may be the user's ``own``; without these they stay."""
-    return names if own is None else tuple(stands_for(name, own) for name in names)
+    """Return ``standing`` of each name."""
+    return tuple(standing(name, own) for name in names)
 
 
 def billed(answer: Answer, on: str, *others: str, prices: Path | None = None) -> Answer:
     """Return the answer of a run with its bill, if ``on`` is one instance, with a price."""
-    if others or not INSTANCE.fullmatch(on) or not isinstance(answer.facts, dict):
+    if others or not INSTANCE.fullmatch(on.partition("?")[0]) or not isinstance(answer.facts, dict):
         return answer
     found = rented(on, load_providers(prices))
     if found is None:

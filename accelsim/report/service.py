@@ -194,7 +194,7 @@ def summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
         ("scheduler", found.question.scheduler),
         ("throughput", f"{si(figures['output_tokens_per_s'])} new tokens/s{ends_text(ends, '')}"),
         ("energy", f"{si(figures['energy_per_output_token_J'], 'J')} per new token, idle time included"),
-        *service_cost.rows(service_cost.chip_of(found), figures),
+        *service_cost.rows(found, figures),
         ("keys and values", _blocks(found)),
         *_speculated(figures),
         *([] if hits is None else [("prefix cache", f"{percent(hits)} of the tokens of prompts were there")]),

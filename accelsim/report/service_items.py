@@ -7,10 +7,13 @@ from functools import partial
 
 import numpy as np
 
+from accelsim.account.price import per_thousand_USD
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, block, notes
 from accelsim.report.picture import Axis, Panel, Picture, bars, line, rule
+from accelsim.report.prices import usd
 from accelsim.report.service import latency_rows, latency_table
+from accelsim.report.service_cost import Hour, hour_facts, hour_of, no_price, price_text
 from accelsim.report.style import BLUE, ORANGE, VERMILLION
 from accelsim.report.text import Facts, ends_text, percent, si
 from accelsim.serving.items.asked import Asked, Served
@@ -61,7 +64,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "batches": {str(size): count for size, count in sizes(flow).items()},
         "mean_batch": float(np.mean([each.size for each in flow.batches])) if flow.batches else None,
         "energy_J": energy, "energy_per_answer_J": energy / answered if answered else None,
-        "static_W": asked.times.static_W, "full_batch": asked.full,
+        **_paid(found, answered / span), "static_W": asked.times.static_W, "full_batch": asked.full,
         "most_per_s": {"cpu": bounds.cpu, "pcie": bounds.pcie, "chip": bounds.chip, "instances": bounds.instances},
         "capacity_per_s": bounds.rate, "limited_by": bounds.limit,
         "e2e_by_class_s": {CLASSES[rank]: _of_rank(found, rank) for rank in sorted(ranks)},
@@ -69,6 +72,19 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "limits_s": dict(limits), "within_limits": within(flow, limits["e2e"]) if limits else None,
         "batches_simulated": len(asked.times.simulated),
     }  # fmt: skip
+
+
+def _hour(found: Served) -> Hour | None:
+    """Return the price of an hour of each chip."""
+    question = found.asked.question
+    return hour_of(question.on, found.asked.times.chip.name, [(question.replicas, 1)], question.prices)
+
+
+def _paid(found: Served, per_s: float) -> Facts:
+    """Return what a thousand answers cost, for JSON."""
+    hour = _hour(found)
+    cost = per_thousand_USD(hour.each_USD * found.asked.question.replicas, per_s) if hour and per_s else None
+    return {"thousand_answers_usd": cost, **hour_facts(hour)}
 
 
 def _of_rank(found: Served, rank: int) -> dict[str, float]:
@@ -136,7 +152,15 @@ def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
         ("throughput", f"{si(figures['answered_per_s'])} answers/s{ends_text(ends, '')}"),
         ("busy", ", ".join(f"{text} {percent(busy[key])}" for key, text in PARTS.items())),
         ("energy", f"{si(energy, 'J')} per answer, idle time of the chip included" if energy else "-"),
+        ("1,000 answers", _cost(found, figures)),
     ]  # fmt: skip
+
+
+def _cost(found: Served, figures: Facts) -> str:
+    hour, cost = _hour(found), figures["thousand_answers_usd"]
+    if hour is None or cost is None:
+        return no_price(found.asked.question.on, found.asked.times.chip.name) if hour is None else "-"
+    return f"{usd(cost)} USD ({price_text(hour)})"
 
 
 def _work(text: str, when: str) -> str:

@@ -20,7 +20,7 @@ from accelsim.report.page.pictures import Drawn
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, stacked
 from accelsim.report.prices import usd
 from accelsim.report.service import COLUMNS, distributions, over_time, remarks, summary, title
-from accelsim.report.service_cost import chip_of, spent
+from accelsim.report.service_cost import hour_of_service, spent
 from accelsim.report.style import BLUE, GREEN, ORANGE, VERMILLION, Look
 from accelsim.report.text import Facts, si
 from accelsim.report.write import refuse_foreign
@@ -217,12 +217,12 @@ def _whole(found: Served) -> Picture:
 
 def _rates(found: Served, limits: Mapping[str, float]) -> tuple[list[Drawn], list[str]]:
     """Simulate other rates; return the picture of latencies and costs, and a sentence about the knee."""
-    chip, costs = chip_of(found), dict[float, float | None]()
+    hour, costs = hour_of_service(found), dict[float, float | None]()
     shown = {"ttft": inf, "tpot": inf} | dict(limits)
 
     def at(rate: float) -> Probe:
         service = found.at_rate(rate).service
-        costs[rate] = spent(chip, found.groups, service).out_USD
+        costs[rate] = spent(hour, found.groups, service).out_USD
         return probe(service, shown, rate)
 
     try:

@@ -33,6 +33,7 @@ from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.site import Front
 from accelsim.spec.yaml.chips import load_site
 from accelsim.spec.yaml.clusters import load_devices
+from accelsim.spec.yaml.instances import standing
 from accelsim.workload.sources.load import split_parameters
 from accelsim.workload.zoo import ZOO
 
@@ -43,7 +44,7 @@ UTILISATION = 0.9
 @dataclass(frozen=True)
 class Question:
     """A question. ``trace``: a file with requests, in place of a load; ``prefix``: what prompts share; ``plan``: of one
-    replica; ``scheduler``: one of ``SCHEDULERS``, with settings."""
+    replica; ``scheduler``: one of ``SCHEDULERS``, with settings; ``prices``: a file with instances of the user's."""
 
     model: str
     on: str
@@ -62,6 +63,7 @@ class Question:
     disaggregate: str = ""
     speculate: str = ""
     memory: float = UTILISATION
+    prices: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ def _read(question: Question) -> Read:
         if plan.pp > 1 or plan.dp > 1:
             raise UsageError(f"{plan}", "--plan", "tp=N, ep=N: the devices of one replica; --replicas for more of them")
     with gather.also():
-        spec = load_devices(question.on, question.overrides)
+        spec = load_devices(standing(question.on, question.prices), question.overrides)
     with gather.also():
         site = question.setting.site
         front = (load_site(site).front if site else None) or Front()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from pathlib import Path
 from typing import NamedTuple
 
 from accelsim import units
@@ -18,6 +19,7 @@ from accelsim.serving.items.times import BatchTimes
 from accelsim.serving.items.work import Work, read_work
 from accelsim.serving.loads import Load, arrivals, read_load
 from accelsim.spec.yaml.chips import load_chip
+from accelsim.spec.yaml.instances import one_of
 from accelsim.workload.sources.load import check_there
 
 URGENT, USUAL = 0, 1
@@ -27,7 +29,8 @@ URGENT, USUAL = 0, 1
 @dataclass(frozen=True)
 class Question:
     """A question. ``before``, ``after``: work of the host for an item, on ``cores``; ``timeout``: age from which on no
-    work begins for an item; ``urgent``: share of items that go before others; ``replicas``: chips with one queue."""
+    work begins for an item; ``urgent``: share of items that go before others; ``replicas``: chips with one queue;
+    ``site``: host and software around batches; ``prices``: a file with instances of the user's."""
 
     model: str
     on: str
@@ -43,6 +46,8 @@ class Question:
     replicas: int = 1
     dtype: str = ""
     overrides: tuple[str, ...] = ()
+    site: str | None = None
+    prices: Path | None = None
 
 
 class Bounds(NamedTuple):
@@ -142,7 +147,8 @@ def read(question: Question) -> Asked:
         timeout_s = _timeout_s(question.timeout)
     gather.check(question.model, check_there)
     with gather.also():
-        times = BatchTimes(question.model, load_chip(question.on, question.overrides), question.dtype)
+        chip = load_chip(one_of(question.on, question.prices), question.overrides)
+        times = BatchTimes(question.model, chip, question.dtype, question.site)
     gather.done()
     times.cost(1)
     return Asked(question, rules, before, after, load, timeout_s, times)

@@ -33,11 +33,13 @@ class Simulated(NamedTuple):
 
 @dataclass
 class BatchTimes:
-    """Costs of batches of a model on a chip. A chip of several cores divides a batch among them."""
+    """Costs of batches of a model on a chip, with the host and software of a ``site``. A chip of several cores divides
+    a batch among them."""
 
     model: str
     chip: Chip
     dtype: str = ""
+    site: str | None = None
     simulated: dict[int, Simulated] = field(default_factory=dict)
 
     @property
@@ -68,7 +70,7 @@ class BatchTimes:
         return self.simulated[size]
 
     def _kept(self, size: int) -> Simulated:
-        if not usercache.folder() or Path(self.model).exists():
+        if not usercache.folder() or Path(self.model).exists() or self.site:
             return self._simulate(size)
         asked = f"{self.model}\0{digest(self.chip)}\0{self.dtype}\0{size}"
         key = sha256(asked.encode(errors="surrogateescape")).hexdigest()
@@ -80,7 +82,9 @@ class BatchTimes:
         return found
 
     def _simulate(self, size: int) -> Simulated:
-        run = execute(prepare(Request(self.model, self.chip, batch=size, values="off", dtype=self.dtype)))
+        run = execute(
+            prepare(Request(self.model, self.chip, batch=size, values="off", dtype=self.dtype, site=self.site))
+        )
         seconds, joules = run.seconds, total_J(energy_table(run))
         link_s, transfer_s = busy_fs(run, over_links(run)) * FS, split_fs(run)["link"] * FS
         cost = Cost(seconds, transfer_s, link_s, max(0.0, joules - self.static_W * seconds))

@@ -149,7 +149,7 @@ def latest(found: list[Offer]) -> list[Offer]:
 def rented(on: str, providers: Mapping[str, Provider], terms: Sequence[str] = RENTED) -> tuple[int, Offer] | None:
     """Return how many instances '30x-aws:p4d.24xlarge' names, and the newest price of one in the provider's region, by
     the first of ``terms`` that it has; None for a name of no instance, or one without such a price."""
-    found = INSTANCE.fullmatch(on)
+    found = INSTANCE.fullmatch(on.partition("?")[0])
     provider_name, _, name = (found[2] if found else "").partition(":")
     provider = providers.get(provider_name)
     if found is None or provider is None or name not in provider.instances:
@@ -212,23 +212,41 @@ def chosen(
 def stands_for(text: str, own: Path | None = None) -> str:
     """Return the chip or cluster that an instance is, for what simulates it; any other name as it is.
 
-    ``own``: a file of the user's instances. Raises UsageError for an unknown instance with the nearest, and for one
-    whose inside no spec describes.
+    ``own``: a file of the user's instances. Counts may follow, as after a cluster's name: 'aws:p5.48xlarge?devices=4'.
+    Raises UsageError for an unknown instance with the nearest, and for one whose inside no spec describes.
     """
-    found = INSTANCE.fullmatch(text)
+    name, _, given = text.partition("?")
+    found = INSTANCE.fullmatch(name)
     if found is None:
         return text
     many, instance = int(found[1] or 1), named(found[2], load_providers(own))[1]
     if instance.cluster is not None:
         cluster, _, counts = instance.cluster.partition("?")
-        others = [each for each in counts.split(",") if each and not each.startswith("nodes=")]
-        return f"{cluster}?{','.join([f'nodes={many}', *others])}"
+        own_counts = dict(each.split("=") for each in counts.split(",") if each) | {"nodes": str(many)}
+        rest = [f"{key}={value}" for key, value in own_counts.items() if f"{key}=" not in given]
+        return f"{cluster}?{','.join([*rest, *filter(None, given.split(','))])}"
     if instance.chip is None:
         raise UsageError(_bare(found[2], instance), expected="an instance whose accelerator has a spec")
+    if given:
+        raise UsageError(f"{given} of {name}, which is no cluster", "", f"{name} alone")
     if many > 1 or instance.count != 1 or instance.share != 1:
         what = f"no spec says how the {many * instance.count} accelerators of {text} are joined"
         raise UsageError(what, "", "one with 'cluster:' in hwspecs/instances, or with one whole accelerator")
     return instance.chip
+
+
+def standing(text: str, own: Path | None) -> str:
+    """Return ``stands_for`` where instances may be the user's ``own``; without a file of these the name stays."""
+    return text if own is None else stands_for(text, own)
+
+
+def one_of(text: str, own: Path | None = None) -> str:
+    """Return the chip of each accelerator of an instance; any other name as it is. Raises as ``stands_for``."""
+    found = INSTANCE.fullmatch(text)
+    if found is None:
+        return text
+    instance = named(found[2], load_providers(own))[1]
+    return instance.chip if instance.chip is not None and instance.share == 1 else stands_for(text, own)
 
 
 def _bare(name: str, instance: Instance) -> str:
