@@ -21,6 +21,12 @@ OPTIONS = {
     "after": option("--after", "Work of the host after the chip: top5, nms, 1ms.", "", metavar="WORK,..."),
     "cores": option("--cores", "Cores of the host.", 8, least=1),
     "timeout": option("--timeout", "Age from which on no work begins for a request: 100ms.", "", metavar="TIME"),
+    "edges": option("--edges", "Where inputs become codes: on the host, which takes time, or outside the service.", "",
+                    metavar="host|outside"),
+    "inputs": option("--inputs", "Memory in which requests are when their batch begins: that of the host, or of the "
+                     "device, to which a network card writes.", "host", metavar="host|device"),
+    "longest": option("--longest", "Tokens of the longest request of a batch: kernels of attention compute so many for "
+                      "all of it.", 0, least=0),
     "urgent": option("--urgent", "Share of requests that go before the others.", 0.0, type=Number(0, 1)),
 }  # fmt: skip
 """Options of models that answer one item at a time."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim import units
-from accelsim.errors import Gather, UsageError
+from accelsim.compiler.state import EDGES
+from accelsim.errors import Gather, UsageError, known
 from accelsim.seeds import generator
 from accelsim.serving.items.batcher import Dynamic
 from accelsim.serving.items.flow import Flow, Host, simulate
@@ -22,6 +23,9 @@ from accelsim.spec.yaml.chips import load_chip
 from accelsim.spec.yaml.instances import one_of
 from accelsim.workload.sources.load import check_there
 
+INPUTS = ("host", "device")
+"""Memories in which items may be when their batch begins: the host's; the chip's, to which a network card or another
+chip has written."""
 URGENT, USUAL = 0, 1
 """Classes of requests."""
 
@@ -29,8 +33,11 @@ URGENT, USUAL = 0, 1
 @dataclass(frozen=True)
 class Question:
     """A question. ``before``, ``after``: work of the host for an item, on ``cores``; ``timeout``: age from which on no
-    work begins for an item; ``urgent``: share of items that go before others; ``replicas``: chips with one queue;
-    ``site``: host and software around batches; ``prices``: a file with instances of the user's."""
+    work begins for an item; ``urgent``: share of items that go before others; ``replicas``: chips with one queue.
+    ``edges``: where inputs become codes, as for a run; ``inputs``: memory in which items are when their batch begins
+    (``INPUTS``); ``longest``: tokens of the longest item of a batch, which kernels of attention compute for every item
+    (0: as many as the model has). ``site``: host and software around batches; ``prices``: a file with instances of the
+    user's."""
 
     model: str
     on: str
@@ -45,6 +52,9 @@ class Question:
     seed: int = 0
     replicas: int = 1
     dtype: str = ""
+    edges: str = ""
+    inputs: str = "host"
+    longest: int = 0
     overrides: tuple[str, ...] = ()
     site: str | None = None
     prices: Path | None = None
@@ -147,8 +157,15 @@ def read(question: Question) -> Asked:
         timeout_s = _timeout_s(question.timeout)
     gather.check(question.model, check_there)
     with gather.also():
+        known("inputs", question.inputs, INPUTS)
+    with gather.also():
+        known("edges", question.edges or EDGES[0], EDGES)
+    with gather.also():
         chip = load_chip(one_of(question.on, question.prices), question.overrides)
-        times = BatchTimes(question.model, chip, question.dtype, question.site)
+        direct = question.inputs == "device"
+        times = BatchTimes(
+            question.model, chip, question.dtype, question.edges, direct, question.longest, question.site
+        )
     gather.done()
     times.cost(1)
     return Asked(question, rules, before, after, load, timeout_s, times)

@@ -25,6 +25,8 @@ from accelsim.serving.items.work import KINDS, read_work
 from accelsim.serving.loads import arrivals, read_load
 from accelsim.serving.measures import mean
 from accelsim.spec.yaml.chips import load_chip
+from tests.validation.measured import ABSENT
+from tests.validation.serving_mlperf import BENCHMARKS, measured, offline_rate
 
 ORACLES = json.loads((Path(__file__).parents[2] / "golden" / "serving" / "oracles.json").read_text(encoding="utf-8"))
 ONE = Dynamic(most=1)
@@ -237,3 +239,39 @@ def test_rules_and_work_are_read_with_all_that_is_wrong() -> None:
         assert len(error.value.problems) == count
     with pytest.raises(UsageError, match="did you mean 'resize'"):
         read_work("resise", "--after")
+
+
+def test_codes_from_elsewhere_and_items_on_the_device_take_no_time_of_the_host() -> None:
+    quantised = replace(SMALL, dtype="int8")
+    host, codes, there = (
+        read(replace(quantised, **more)).times.cost(8)
+        for more in ({}, {"edges": "outside"}, {"edges": "outside", "inputs": "device"})
+    )
+    assert host.seconds > codes.seconds and there.link_s == there.transfer_s == 0 < codes.link_s
+    assert there.seconds == pytest.approx(codes.seconds - codes.transfer_s)
+    with pytest.raises(UsageError, match="device") as error:
+        read(replace(SMALL, inputs="devise", edges="inside"))
+    assert len(error.value.problems) == 2
+
+
+def test_attention_is_that_of_the_longest_item_of_a_batch() -> None:
+    short, longer, long = (
+        read(replace(SMALL, model=f"bert?layers=2,seq={tokens}", dtype="fp16", longest=most)).times.cost(8)
+        for tokens, most in ((64, 64), (64, 256), (256, 0))
+    )
+    plain = read(replace(SMALL, model="bert?layers=2,seq=64", dtype="fp16")).times.cost(8)
+    assert short.seconds == pytest.approx(plain.seconds)
+    assert plain.seconds < longer.seconds < long.seconds and longer.transfer_s == plain.transfer_s
+    with pytest.raises(UsageError, match="'seq'"):
+        read(replace(SMALL, longest=64))
+
+
+def test_bert_loses_in_mlperf_s_server_to_the_longest_items() -> None:
+    bert = BENCHMARKS["BERT-99, Server"]
+    assert isinstance(bert.question, Question)
+    small = bert._replace(offline={"scheduler": "dynamic:max=32,instances=2", "longest": 0})
+    lost = read(replace(bert.question, scheduler="dynamic:max=32,instances=2")).bounds.rate / offline_rate(small)
+    assert lost == pytest.approx(0.87, abs=0.03)
+    if not (found := measured("bert-99", "Server")):
+        pytest.skip(ABSENT)
+    assert lost == pytest.approx(np.median(found), abs=0.1)
