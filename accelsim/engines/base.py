@@ -126,6 +126,25 @@ Multiplied = Sequence[tuple[Gemm, float]]
 """Products, each with how many numbers of other results are added to its own; the second operand of a product has a
 name if it is learnt."""
 PriceList = Mapping[tuple[str, str], float]
+
+
+class Beside(NamedTuple):
+    """A kernel of a serving stack beside those of linear layers. ``ops``: functions, each on so many ``numbers``; it
+    reads and writes ``moved`` numbers in all, and normalises ``rows``. Without any: attention of ``tokens`` new tokens
+    of each of ``batch`` sequences to as many ``keys``, by heads of ``depth`` numbers."""
+
+    ops: tuple[str, ...] = ()
+    numbers: int = 0
+    moved: int = 0
+    rows: int = 0
+    batch: int = 0
+    tokens: int = 0
+    keys: int = 0
+    heads: int = 0
+    kv_heads: int = 0
+    depth: int = 0
+
+
 """(component, action) -> joules."""
 
 
@@ -236,6 +255,11 @@ class EngineType(ABC):
     def served(self, chip: Chip, unit: Unit, name: str, products: Multiplied) -> Sequence[Least] | None:
         """Return what each product takes at least in a serving stack; None where it has no kernels of its own there."""
         return None
+
+    def beside(self, chip: Chip, unit: Unit, name: str, groups: Sequence[Sequence[Beside]]) -> list[float]:
+        """Return the least seconds of groups of other kernels in a serving stack, each of which waits for the one
+        before; 0 of unknown ones."""
+        return [0.0] * len(groups)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Return action -> its price, for every action that its commands count for the engine itself."""

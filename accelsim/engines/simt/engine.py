@@ -9,6 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from accelsim.engines.base import (
+    Beside,
     Category,
     Improvement,
     Least,
@@ -148,6 +149,17 @@ class Multiprocessors(Clocked):
 
         found = layers_s(chip, unit.name, name, [gemm for gemm, _ in products])
         return None if found is None else [Least(seconds, 0.0, seconds) for seconds in found]
+
+    def beside(self, chip: Chip, unit: Unit, name: str, groups: Sequence[Sequence[Beside]]) -> list[float]:
+        """Return the time of kernels of functions and of attention; 0 where the chip has no constants of the latter."""
+        from accelsim.engines.simt.constants import Device
+        from accelsim.engines.simt.least import functions_s
+        from accelsim.engines.simt.served import attention_s
+
+        if cast("Simt", unit.spec).serving is None:
+            return super().beside(chip, unit, name, groups)
+        device = Device(chip, unit.name)
+        return [functions_s(device, name, each) if each[0].ops else attention_s(device, name, *each) for each in groups]
 
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
         """Return the closed forms of products, convolutions, functions and attention."""

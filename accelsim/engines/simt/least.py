@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 import numpy as np
 
-from accelsim.engines.base import Least, Multiplied
+from accelsim.engines.base import Beside, Least, Multiplied
+from accelsim.engines.kernel_times import ROW_CLOCKS
 from accelsim.engines.simt.algorithms import MULTIPLIED, fastest, has_others
 from accelsim.engines.simt.constants import Device
-from accelsim.engines.simt.kernels import columns
+from accelsim.engines.simt.kernels import columns, lanes_clocks
 from accelsim.engines.simt.panels import Product
 from accelsim.engines.simt.products import Products, candidates, shapes, timed
 from accelsim.program.roles import Unit
@@ -36,6 +38,20 @@ def least(chip: Chip, unit: Unit, name: str, products: Multiplied) -> list[Least
             for at, *each in zip(asked, *(column.tolist() for column in (first, whole, left_out)), strict=True):
                 found[at] = Least(each[0], 0.0, *each[1:])
     return found
+
+
+def functions_s(device: Device, name: str, group: Sequence[Beside]) -> float:
+    """Return the least seconds of kernels of functions in a graph of kernels: of their launches and lanes, or of what
+    comes from memory and goes there, since the cache cannot hold even a quarter of what a kernel moves."""
+    launch_s, lanes_s, away_s = float(min(device.spec.follow, device.spec.launch)), 0.0, 0.0
+    for each in group:
+        moved_B = ceil(each.moved * max(map(float, operands_B(name))))
+        functions = [(op, each.numbers) for op in each.ops]
+        rows = sum(ROW_CLOCKS.get(op, 0) for op in each.ops) * each.rows
+        clocks = lanes_clocks(device.spec, device.rates, functions, moved_B, rows)
+        lanes_s += launch_s + clocks / device.rates.clock_Hz
+        away_s += moved_B / device.rates.dram_Bps if moved_B > 4 * device.rates.l2_B else 0.0
+    return max(lanes_s, launch_s + away_s)
 
 
 def _computing(device: Device, name: str, products: Sequence[Gemm]) -> tuple[Floats, Floats]:

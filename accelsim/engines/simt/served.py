@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.engines.base import Lowering
+from accelsim.engines.base import Beside, Lowering
 from accelsim.engines.kernel_times import Columns, ServingKernel
 from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.products import slowed
@@ -140,6 +140,26 @@ def layers_s(chip: Chip, engine: str, name: str, products: Sequence[Gemm]) -> li
     launch, rest = _times(device, LAYER, name, columns)
     learnt = np.array([bool(each.b) for each in products])
     return list(np.where(learnt, launch + rest, 0.0).tolist())
+
+
+def attention_s(device: Device, name: str, kernel: Beside) -> float:
+    """Return the least seconds of attention, of prompts or of single queries; 0 where the chip has no constants of it.
+    What of its bytes its work does not hide is left out of that of prompts, which may have them in the cache."""
+    single = kernel.tokens == 1
+    if device.spec.serving is None or served(name) is None or max(operands_B(name)) > 2:
+        return 0.0
+    if not single and kernel.tokens < FEWEST_ROWS:
+        return 0.0
+    element_B = float(operands_B(name)[0])
+    sizes = {
+        "batch": kernel.batch, "tokens": kernel.tokens, "kv": kernel.keys, "heads": kernel.heads,
+        "kv_heads": kernel.kv_heads, "head_dim": kernel.depth, "causal": not single, "window": 0, "kv_B": element_B,
+        "cache_write": 0, "layers": 0, "library": 0,
+    }  # fmt: skip
+    found = _seconds(device, ServedRow(DECODE if single else PREFILL, name, sizes))
+    numbers = kernel.batch * kernel.depth * 2 * (kernel.tokens * kernel.heads + kernel.keys * kernel.kv_heads)
+    shown_s = 0.0 if single else numbers * element_B / device.rates.dram_Bps
+    return found.launch + max(0.0, found.rest - shown_s)
 
 
 def _seconds(device: Device, found: ServedRow) -> Timed:

@@ -13,12 +13,12 @@ from accelsim.cluster.serving.devices import serving_library
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.compiler.numbers.formats import is_integer
-from accelsim.engines.base import Least
+from accelsim.engines.base import Beside, Least
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError
 from accelsim.explore.choose.candidates import BATCHES, Candidate, peak, spec_of
 from accelsim.explore.choose.question import Question
-from accelsim.explore.choose.work import NOTHING, Multiplied, Pass, passes_of
+from accelsim.explore.choose.work import NOTHING, Multiplied, Pass, beside_of, passes_of, sizes_of, work_of
 from accelsim.formats import table
 from accelsim.program.actions import READ, WRITE
 from accelsim.program.roles import Roles, function_units, multiplier
@@ -31,7 +31,7 @@ from accelsim.workload.sources.load import generation_of
 
 def forget_passes() -> None:
     """Forget chips and models, whose files may change between questions."""
-    for each in (_by_product, _prices, multiplying_J, drawn, _fleet):
+    for each in (_by_product, _beside_s, _prices, multiplying_J, drawn, _fleet):
         each.cache_clear()
 
 
@@ -86,16 +86,19 @@ def least_of_pass(question: Question, candidate: Candidate, done: Pass) -> Least
     known = _by_product(question.model, name, dtype, candidate.batch if question.batch else None, count)
     if known and done.products:
         entering, each = _entering(chip, done.enters * element_B(dtype)), [known[_key(own)] for own in done.products]
-        apart_B = done.cached * element_B(dtype) if chip.kind == "gpu" else 0.0  # read by kernels of their own
-        longest_s = _longest(done.products, each, chip, dtype, entering.seconds) + apart_B / bandwidth_Bps(chip)
-        seconds = max(seconds, longest_s / count)
+        longest_s = _longest(done.products, each, chip, dtype, entering.seconds) / count
+        if chip.kind == "gpu":  # all beside linear layers is done by kernels of their own
+            functions_s, attention_s = _beside_s(question.model, name, dtype, candidate.batch, done.tokens, count)
+            read_s = done.cached * element_B(dtype) / bandwidth_Bps(chip) / count
+            longest_s += functions_s + max(attention_s, read_s)
+        seconds = max(seconds, longest_s)
         macs -= sum(own.left_out for own in each)
         joules = sum(own.joules for own in each)
-        each_B, learnt = element_B(dtype) / count, 0.0 if done.often else done.read
+        each_B = element_B(dtype) / count
         if chip.kind == "gpu":  # its kernels read from memory what others have written there
             beside_J = sum(own.between for own in done.products) * each_B * 2 * of.moved_J
         else:
-            beside_J = entering.joules + _buffers_J(name, done.products, each_B, (learnt + done.enters) * each_B)
+            beside_J = entering.joules + _buffers_J(name, done.products, each_B, (done.read + done.enters) * each_B)
         joules = max(macs * of.mac_J, joules) + count * beside_J
     if count > 1:
         size_B = int(done.added * element_B(dtype))
@@ -205,6 +208,27 @@ def _by_product(model: str, name: str, dtype: str, batch: int | None, count: int
         return {}
     every = (Least(each.seconds * count, 0.0, each.lasting * count) for each in found)  # of all chips together
     return {(NOTHING, 0.0): Least(0.0, 0.0)} | dict(zip(products, every, strict=True))
+
+
+PLACES = 4
+"""Tokens of a generation whose attention is bounded, each for as many that follow it."""
+
+
+@cache
+def _beside_s(model: str, name: str, dtype: str, batch: int, tokens: int, count: int) -> tuple[float, float]:
+    """Return the least seconds of kernels of functions and of attention in a pass on one of several GPUs, of further
+    tokens in the mean of them; 0 of models other than plain decoders."""
+    sizes, chip, work = sizes_of(model), spec_of(name), work_of(model, False)
+    unit = multiplier(chip)
+    if sizes is None or unit is None or not tokens or not sizes.plain:
+        return 0.0, 0.0
+    functions = beside_of(sizes, batch, tokens, count)
+    further = [work.prompt + 1 + (work.new - 1) * place // PLACES for place in range(PLACES)]
+    heads = (sizes.heads // count, max(1, sizes.kv_heads // count), sizes.head_dim)
+    every = further if tokens == 1 else [work.prompt]
+    attention = [[Beside((), 0, 0, 0, batch, tokens, keys, *heads)] for keys in every]
+    seconds, at = ENGINES[unit.type].beside(chip, unit, dtype, [*functions, *attention]), len(functions)
+    return sizes.layers * sum(seconds[:at]), sizes.layers * sum(seconds[at:]) / len(every)
 
 
 def _part(gemm: Gemm, count: int) -> Gemm:

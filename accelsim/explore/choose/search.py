@@ -22,8 +22,8 @@ from accelsim.program.roles import multiplier
 
 _BOUNDS = usercache.Table("bounds", 8192)
 TIMES = ("latency_s", "ttft_s", "tpot_s")
-USUAL = 0.35
-"""Share of its peak that a chip usually reaches; it decides what is tried first, not what is dropped."""
+USUAL = {RUN: 0.35, GENERATION: 0.9}
+"""Share of its bounds that a chip usually reaches, by task; it decides what is tried first, not what is dropped."""
 Told = Callable[[int, int], None]
 AIMS = ("cost", "speed", "energy")
 """Figures that a candidate may be best in."""
@@ -198,10 +198,12 @@ def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool)
 
 
 def _winnable(question: Question, entries: Sequence[Entry], likely: Mapping[int, dict[str, float]]) -> Sequence[str]:
-    """Return the figures in which a candidate that is left may be best; speed, which the front needs, without any."""
-    able = [aims(question, each, each.facts) for each in entries if each.able and each.facts]
-    best = {aim: min((each[aim] for each in able), default=inf) for aim in AIMS}
-    return [aim for aim in AIMS if any(own[aim] < best[aim] for own in likely.values())] or ("speed",)
+    """Return the figures in which a candidate that is left may be best, or by the objective the best of second chips;
+    speed, which the front needs, without any."""
+    able = [(each, aims(question, each, each.facts)) for each in entries if each.able and each.facts]
+    best = {aim: sorted(_best_by_chip(aim, able).values()) for aim in AIMS}
+    needed = {aim: (*best[aim], inf, inf)[aim == aim_of(question)] for aim in AIMS}
+    return [aim for aim in AIMS if any(own[aim] < needed[aim] for own in likely.values())] or ("speed",)
 
 
 def _likely(question: Question, entry: Entry, entries: Sequence[Entry]) -> dict[str, float]:
@@ -256,10 +258,11 @@ def _batch(entry: Entry) -> int:
 
 def _hopeful(question: Question, entry: Entry) -> bool:
     """Return whether a candidate may keep the limits at the usual share of its bounds: it is tried first."""
-    usual = {
-        key: max(value, entry.bound.least.get(key, 0.0) / USUAL) for key, value in entry.least.items() if key in TIMES
+    usual = USUAL.get(question.task, USUAL[RUN])
+    likely = {
+        key: max(value, entry.bound.least.get(key, 0.0) / usual) for key, value in entry.least.items() if key in TIMES
     }
-    return not misses(question, {**entry.least, **usual})
+    return not misses(question, {**entry.least, **likely})
 
 
 def _drop(question: Question, entries: Sequence[Entry]) -> None:

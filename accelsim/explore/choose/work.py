@@ -9,6 +9,7 @@ from math import prod
 from typing import NamedTuple, TypeVar
 
 from accelsim.cluster.step.transformer import Transformer, transformer_of
+from accelsim.engines.base import Beside
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import gemm_view, node_work
 from accelsim.workload.ops.base import Gemm, find
@@ -60,7 +61,7 @@ NOTHING = Gemm(0, 0, 0, 0, "", "")
 class Pass(NamedTuple):
     """A pass over a model, ``times`` alike: its operations, its products in order, how many numbers it reads at least,
     and how many come from the host; of those that it reads keys and values (``cached``). Devices that share it add up
-    results of ``added`` numbers, ``often``."""
+    results of ``added`` numbers, ``often``. Of a decoder it takes ``tokens`` new tokens of each sequence."""
 
     times: int
     flops: float
@@ -70,6 +71,7 @@ class Pass(NamedTuple):
     cached: float = 0.0
     added: int = 0
     often: int = 0
+    tokens: int = 0
 
 
 @cache
@@ -197,6 +199,25 @@ def _layer_products(sizes: Transformer, batch: int, seq: int, keys: int) -> Sequ
     return [Multiplied(NOTHING, {}), *chain, Multiplied(NOTHING, {len(chain): 0.0})]
 
 
+def beside_of(sizes: Transformer, batch: int, tokens: int, count: int) -> Sequence[Sequence[Beside]]:
+    """Return the kernels of functions in a layer of a plain decoder that no linear layer has in it, on one of ``count``
+    devices; a group of them waits for another one. Products of one operand are one, as serving stacks have them."""
+    rows, heads, kv_heads = batch * tokens, sizes.heads // count, max(1, sizes.kv_heads // count)
+
+    def kernel(ops: tuple[str, ...], width: int, moved: int = 2, normed: int = 0) -> Beside:
+        return Beside(ops, rows * width, moved * rows * width, normed)
+
+    groups = [[kernel(("RMSNormalization" if sizes.gated else "LayerNormalization",), sizes.hidden, 2, rows)]] * 2
+    if count > 1:  # what the devices have added up, and what goes past them
+        groups += [[kernel(("Add",), sizes.hidden, 3)]] * 2
+    if sizes.gated:  # queries and keys are turned by their places
+        turned = [kernel(("Mul", "Mul", "Add"), each * sizes.head_dim) for each in (heads, kv_heads)]
+        groups += [[kernel(("Silu", "Mul"), sizes.ffn // count, 3)]]
+        groups += [[*turned, kernel(("Slice",), kv_heads * sizes.head_dim)]]
+        groups += [[kernel(("Transpose",), heads * sizes.head_dim)]] if tokens > 1 else []
+    return groups
+
+
 @cache
 def passes_of(model: str, batch: int) -> Sequence[Pass]:
     """Return the passes of a run or a generation."""
@@ -210,6 +231,6 @@ def passes_of(model: str, batch: int) -> Sequence[Pass]:
 
     def one(times: int, seq: int, old: float) -> Pass:
         products, rows = _layer_products(sizes, batch, seq, work.prompt), batch * seq
-        return Pass(times, work.flops * rows, products, work.read + old, 0.0, old, rows * sizes.hidden, often)
+        return Pass(times, work.flops * rows, products, work.read + old, 0.0, old, rows * sizes.hidden, often, seq)
 
     return [one(1, work.prompt, 0.0), one(work.new - 1, 1, kept)]

@@ -141,6 +141,27 @@ def test_arrays_are_bounded_by_their_folds_and_their_accesses() -> None:
     assert least[ENERGY] > found.joules > 1.5 * 4096 * 640 * 1152 * float(chip.energy.mac["bf16"])
 
 
+@pytest.mark.parametrize(("on", "batch"), [("h100-sxm", 1), ("dgx-h100", 16)])
+def test_generations_take_little_more_than_the_kernels_of_their_layers(on: str, batch: int) -> None:
+    """Linear layers, norms, gates, turned queries and attention: most of the time of a GPU, and never more."""
+    model = "llama?layers=2,hidden=4096,heads=32,kv_heads=8,ffn=8192,vocab=1000,prompt=256,new=2"
+    question = Question(model, on=(on,), batch=batch)
+    first, *_ = enumerate_all(question, offered(question))
+    least, found = bound_of(question, first).least, cast("dict[str, float]", outcome(first.point).facts)
+    for key in ("ttft_s", "tpot_s", "latency_s"):
+        assert 0.75 <= least[key] / found[key] <= 1, key
+
+
+@pytest.mark.parametrize("on", ["trn1-32xl", "hls1-gaudi"])
+def test_weights_of_a_shared_model_pass_the_buffers_of_each_array(on: str) -> None:
+    """They are most of the energy of a further token, so that little of it is not in its bound."""
+    model = "llama?layers=2,hidden=1024,heads=16,kv_heads=16,ffn=1024,vocab=500,prompt=16,new=2"
+    question = Question(model, on=(on,), batch=1)
+    first, *_ = enumerate_all(question, offered(question))
+    energy_J = cast("dict[str, float]", outcome(first.point).facts)[ENERGY]
+    assert first.plan == "tp=2" and 0.83 <= bound_of(question, first).least[ENERGY] / energy_J <= 1
+
+
 def test_what_is_kept_is_not_run_again(store: Store) -> None:
     search(SMALL, store)
     assert search(SMALL, store).ran == 0
