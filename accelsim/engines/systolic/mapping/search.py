@@ -16,7 +16,7 @@ from accelsim.engines.systolic.mapping.extents import MOST_ROW_TILES, Rows, axes
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
 from accelsim.engines.systolic.mapping.known import KNOWN, TABLES, Choice, Searched, product_key
 from accelsim.engines.systolic.mapping.shape import FEW, describe, strips
-from accelsim.engines.systolic.mapping.space import Option, Plan, Tilings
+from accelsim.engines.systolic.mapping.space import ESTIMATE, Option, Plan, Tilings
 from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.mapping.search import Solved, solve
@@ -25,6 +25,8 @@ from accelsim.program.roles import function_unit
 from accelsim.workload.ops.base import Gemm
 
 T = TypeVar("T", bound=Tilings)
+SURE = 1e-6
+"""Share by which an estimate must be above the time of another mapping, so that its own time surely is."""
 
 
 def lower_product(step: Lowering, gemm: Gemm, choice: Choice | None = None) -> Mapped:
@@ -148,6 +150,10 @@ class ProductSearch:
         found = self._leaders(["none"])
         if not found.best:
             return choice
+        if clocks is not None and max(clocks, choice.clocks) * (1 + SURE) <= min(
+            each.costs[ESTIMATE] for each in found.best
+        ):  # no estimate is above the time
+            return choice._replace(scored=choice.scored + found.tried)
         mapping, alone_clocks = self._decided(found)
         one = self._choice(found, mapping, choice.scored + found.tried)
         if clocks is None or alone_clocks is None:
