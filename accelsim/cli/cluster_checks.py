@@ -43,6 +43,7 @@ def check_mode(gather: Gather, asked: Mapping[str, object], fused: Fused, servin
     task = "--train for a training step, or a decoder that generates ('MODEL?prompt=P,new=N')"
     step, joined = "--train: a training step", " and ".join(fused.given)
     values = f"--values {asked['values']} {'with --train' if train else 'on a cluster'}"
+    computed = "--values off, or fast: in fp32" if serving else "--values off; values are those of 'accelsim train'"
     alone, counted = asked["overlap_tensor"] and not asked["plan"], asked["tokens"] is not None and (whole or not train)
     bare = "--whole alone: gradients are sent in one piece behind the passes"
     for wrong, what, expected in (
@@ -56,6 +57,6 @@ def check_mode(gather: Gather, asked: Mapping[str, object], fused: Fused, servin
         (whole and not train, "--whole without --train", step),
         (whole and joined, f"{joined} with --whole", bare),
         (whole and out is not None, "--out with --whole, which has no report", "--csv or --json"),
-        (asked["values"] != "off", values, "--values off; values are those of 'accelsim train'"),
+        (asked["values"] not in (("off", "fast") if serving and not train else ("off",)), values, computed),
     ):
         gather.refuse(wrong, what, "", expected)

@@ -20,9 +20,9 @@ HALVED = "fp16"
 """The compression that wants gradients of 32 bits."""
 OPTIONS: tuple[Callable[[Command], Command], ...] = (
     option(
-        "--plan", "On a cluster: how data, layers, tensors and experts are shared out: 'tp=8,pp=8,dp=16', 'ep=8'. "
-        "Without recompute=, accelsim chooses the least recomputation that fits in memory; without microbatches=, the "
-        "fastest size that fits.", "", metavar="PLAN",
+        "--plan", "On a cluster: how data, layers, tensors, experts and tokens are shared out: 'tp=8,pp=8,dp=16', "
+        "'ep=8', 'cp=8'. Without recompute=, accelsim chooses the least recomputation that fits in memory; without "
+        "microbatches=, the fastest size that fits.", "", metavar="PLAN",
     ),
     flag("--train", "Simulate a training step (forward, backward, update) on a cluster or a chip."),
     flag("--whole", "With --train: simulate all devices as one machine, tile by tile; small clusters."),

@@ -8,7 +8,7 @@ from typing import Any
 from accelsim.cli.cluster_checks import SERVING, USED, check_mode, check_used
 from accelsim.cli.cluster_options import DECODERS, Fused, check, read, taken
 from accelsim.cli.common import pairs, progress, whole
-from accelsim.errors import Gather
+from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 
 
@@ -53,20 +53,31 @@ def _trained(gather: Gather, out: Path | None, advice: bool, fused: Fused, **ask
 
 def _generated(gather: Gather, out: Path | None, advice: bool, **asked: Any) -> Answer:
     """A prompt and new tokens; with ``advice``, changes of the network are tried."""
+    from accelsim.cluster.plan.plan import Plan, parse_plan
     from accelsim.cluster.serving.asked import served
     from accelsim.cluster.serving.what_if import what_ifs
     from accelsim.cluster.step.costs import Setting
+    from accelsim.cluster.values.generated import generated, problems
     from accelsim.report import serving
     from accelsim.workload.limits import limits
+    from accelsim.workload.sources.load import generation_of
 
     gather.check(out, serving.check_target)
+    name, plan = str(asked["model"]), asked["plan"]
+    with gather.also():
+        shared, (*_, new) = parse_plan(plan) if plan else Plan(), generation_of(name) or (0, 0)
+        UsageError.raise_for(problems(shared, new) if asked["values"] != "off" else ())
     gather.done()
     setting = Setting(**{name: asked[name] for name in (*SERVING, "routing")})
     with progress(1 + advice) as stage:
         found, devices = served(
-            str(asked["model"]), asked["on"][0], asked["set"], asked["plan"], asked["batch"],
-            setting, asked["library"], limits().ignore_capacity, lambda share: stage("simulate", share),
+            name, asked["on"][0], asked["set"], plan, asked["batch"], setting, asked["library"],
+            limits().ignore_capacity, lambda share: stage("simulate", share),
         )  # fmt: skip
         if advice and found.plan.devices > 1:
             stage("what if", 0.0)
-        return serving.answer(found, what_ifs(found, devices) if advice else [], out)
+        values = None
+        if asked["values"] != "off":
+            wanted = found.asked
+            values = generated(found.model, shared, wanted.prompt, new, wanted.sequences, seed=asked["seed"])
+        return serving.answer(found, what_ifs(found, devices) if advice else [], out, values)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accelsim.account.interval import WALL
 from accelsim.cluster.collectives.software import estimate
@@ -29,6 +30,9 @@ from accelsim.report.write import refuse_foreign
 from accelsim.version import tool_version
 from accelsim.workload.routing import UNIFORM
 
+if TYPE_CHECKING:
+    from accelsim.cluster.values.generated import Generated
+
 FACTS, CALLS, PLOT = "serving.json", "calls.csv", "where_time_goes"
 NAMES = (FACTS, CALLS, *(f"{PLOT}.{suffix}" for suffix in SUFFIXES))
 PARTS = ("compute_s", "collectives_s", "transfer_s")
@@ -37,20 +41,36 @@ LEAST = 0.0005
 """Share from which it shows that something gets faster: 0.1 %, rounded."""
 
 
-def answer(found: Served, changes: Sequence[Change], out: Path | None) -> Answer:
-    """Report calls, summary and sentences. ``changes``: of the network, simulated; ``out``: directory of the report."""
-    figures, rows = facts(found, changes), call_records(found)
+def answer(found: Served, changes: Sequence[Change], out: Path | None, values: Generated | None = None) -> Answer:
+    """Report calls, summary and sentences. ``changes``: of the network, simulated; ``out``: directory of the report;
+    ``values``: tokens that the devices compute."""
+    figures, rows = facts(found, changes) | _computed(values), call_records(found)
     parts = zip(PARTS, ("compute", "collectives", "transfers"), strict=True)
     fields = [*CALL_FIELDS, *(Field(key, heading, in_unit("s")) for key, heading in parts)]
     fields.append(Field("", "energy", partial(_call_J, found.static_W), True))
     shown: list[Part] = [
         Table(fields, ends(rows)),
         "",
-        block("serving", summary_rows(found)),
+        block("serving", [*summary_rows(found), *_values_rows(values)]),
         "",
         " ".join(sentences(found, changes)),
     ]
     return Answer(figures, shown, rows, other_files={out: _files(found, figures)} if out else {})
+
+
+def _computed(values: Generated | None) -> dict[str, object]:
+    if values is None:
+        return {}
+    both = {"tokens": values.tokens.tolist(), "tokens_of_one_device": values.alone.tolist()}
+    return both | {"largest_difference": values.difference, "largest_logit": values.largest}
+
+
+def _values_rows(values: Generated | None) -> list[tuple[str, str]]:
+    """Return how values of all devices and those of one agree."""
+    if values is None:
+        return []
+    apart = f"scores differ by at most {values.difference:.3g} of {values.largest:.3g}"
+    return [("values in fp32", f"{values.same:,} of {values.alone.size:,} tokens are those of one device; {apart}")]
 
 
 def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, object]:
@@ -142,7 +162,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
         ),
         *kernels_row(found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype, found.fleet.setting.stack),
-        *([("collectives", found.fleet.software.title)] if found.plan.tp * found.plan.ep > 1 else []),
+        *([("collectives", found.fleet.software.title)] if found.plan.wide * found.plan.ep > 1 else []),
         *_experts_row(found),
         *token_rows(found, _spans(found), found.ends_J(found.energy_per_token_J)),
         *_wall_rows(found),
@@ -211,7 +231,7 @@ def _small(found: Served) -> Iterator[str]:
     group = found.plan.tp_group(0)
     if len(group) == 1:
         return
-    rows = -(-found.asked.sequences // found.plan.data // found.prefill.groups)
+    rows = -(-found.asked.sequences // found.plan.data // found.prefill.groups // found.plan.cp)
     each_B = widths(found.fleet.chips[0], found.fleet.setting).activation
     nbytes = ceil(rows * found.model.hidden * each_B)
     one = estimate(found.fleet.topology, found.fleet.software, "all_reduce", nbytes, group)

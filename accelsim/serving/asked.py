@@ -216,7 +216,7 @@ def _read(question: Question) -> Read:
         model = _decoder(question.model)
     with gather.also():
         plan = parse_plan(question.plan) if question.plan else Plan()
-        if plan.pp > 1 or plan.dp > 1:
+        if plan.pp * plan.dp * plan.cp > 1:
             raise UsageError(f"{plan}", "--plan", "tp=N, ep=N: the devices of one replica; --replicas for more of them")
     with gather.also():
         spec = load_devices(standing(question.on, question.prices), question.overrides)

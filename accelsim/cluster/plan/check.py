@@ -9,7 +9,14 @@ from pathlib import Path
 from accelsim.cluster.plan.experts import experts_of
 from accelsim.cluster.plan.objective import DOUBLE, blocks_of
 from accelsim.cluster.plan.placing import split
-from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, size_problems, update_problems
+from accelsim.cluster.plan.plan import (
+    Plan,
+    batch_problems,
+    context_problems,
+    schedule_problems,
+    size_problems,
+    update_problems,
+)
 from accelsim.cluster.plan.verify import verify
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.errors import ModelError, Problem, UsageError, nearest
@@ -62,6 +69,7 @@ def _sizes(plan: Plan, graph: Graph, devices: int | None, sizes: Mapping[str, in
     layers = 1 + max(blocks_of(graph, {tensor.name for tensor in graph.constants()}).values(), default=0)
     experts = gcd(*experts_of(graph).values())
     yield from size_problems(plan, devices, sizes, layers, experts=experts)
+    yield from context_problems(plan)
     if plan.ep > 1 and (plan.tp > 1 or plan.sp):
         yield Problem(f"ep={plan.ep} with tp={plan.tp}", WHERE, "one of the two in a training")
     if plan.sp and plan.tp == 1:

@@ -6,6 +6,7 @@ Gradients of experts are added up where these lie, all others on all ranks (GSha
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -34,10 +35,17 @@ def experts_of(graph: Graph) -> dict[str, int]:
 
 def share_experts(made: Objective, ranks: int) -> Sharded:
     """Share the experts of an objective, whose batch is that of one rank, among ``ranks``."""
-    graph = made.graph.copy()
-    own = [name for name in experts_of(graph) if name in made.weights]
+    return share_call(made.graph, ranks, made.weights, made.grads, made.block)
+
+
+def share_call(
+    whole: Graph, ranks: int, weights: Container[str], grads: Mapping[str, str], block: Mapping[str, int]
+) -> Sharded:
+    """Share the experts among ``weights`` of a graph, whose batch is that of one rank; ``grads``: of weights."""
+    graph = whole.copy()
+    own = [name for name in experts_of(graph) if name in weights]
     parts, graph.nodes = set(own), []
-    for node in made.graph.nodes:
+    for node in whole.nodes:
         node = replace(node, attrs=dict(node.attrs), inputs=list(node.inputs), outputs=list(node.outputs))
         if node.op == "Transpose" and node.inputs[0] in parts:
             parts.add(node.outputs[0])
@@ -45,11 +53,11 @@ def share_experts(made: Objective, ranks: int) -> Sharded:
             node.op, node.attrs["group"] = EXCHANGED, GROUP
         graph.nodes.append(node)
     for name in parts:
-        _cut(graph, made.graph, name, ranks)
-    for weight, grad in made.grads.items():
+        _cut(graph, whole, name, ranks)
+    for weight, grad in grads.items():
         _added_up(graph, grad, weight in own, ranks)
-    split = dict.fromkeys([*own, *(made.grads[name] for name in own)], 0)
-    return Sharded(graph, collectives(graph, ranks), split, ranks, dict(made.block))
+    split = dict.fromkeys([*own, *(grads[name] for name in own if name in grads)], 0)
+    return Sharded(graph, collectives(graph, ranks), split, ranks, dict(block))
 
 
 def _cut(graph: Graph, whole: Graph, name: str, ranks: int) -> None:

@@ -142,11 +142,6 @@ def _padded(ask: Ask) -> tuple[Sequence[int], int]:
     return [axis for axis in range(rank) if pads[axis] or pads[axis + rank]], 0
 
 
-def _softmax_axes(ask: Ask) -> tuple[Sequence[int], int]:
-    first = ask.node.attrs.get("flatten_from")
-    return [ask.node.attrs["axis"]] if first is None else range(first, len(ask.shape())), 0
-
-
 def _behind(first: int) -> Busy:
     return lambda ask: (range(first, len(ask.shape())), len(ask.ins) - 1)
 
@@ -159,7 +154,6 @@ BESIDE: dict[str, Busy] = {
     **dict.fromkeys(("Append", "Split", "CumSum", "CumProd"), _along_axis),
     "Slice": lambda ask: (list(ask.node.attrs["axes"]), 0),
     "Pad": _padded,
-    "Softmax": _softmax_axes,
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalised),
     **dict.fromkeys(("LRN", "InstanceNormalization", "GroupNormalization", "DepthToSpace", "SpaceToDepth"), _behind(1)),
     **dict.fromkeys(("pool", "MaxPoolGrad"), lambda ask: (range(2, len(ask.shape())), 0)),
@@ -334,6 +328,16 @@ def gather_grad(ask: Ask) -> Iterator[Choice]:
             yield Choice((split(other + (len(indices) - 1) * (other > axis)), WHOLE), (split(other),))
     for place in ask.axes(indices):
         yield Choice((split(axis + place), split(place)), (partial(),))
+
+
+@rule("Softmax")
+def softmax(ask: Ask) -> Iterator[Choice]:
+    """Yield splits of other axes, also of the sinks that lie along them."""
+    first, shape = ask.node.attrs.get("flatten_from"), ask.shape()
+    busy = [ask.node.attrs["axis"] % len(shape)] if first is None else range(first, len(shape))
+    for axis in ask.axes(shape):
+        if axis not in busy:
+            yield Choice(tuple(along(each, shape, axis) for each in ask.ins), (split(axis),))
 
 
 @rule("LogSoftmax")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar
 
@@ -23,7 +23,8 @@ class Plan:
     """A plan to run a model on ``devices`` devices.
 
     ``dp`` replicas, each of ``pp`` pipeline stages, each of ``ep`` groups that share its experts, have all other
-    weights and compute samples of their own, each of ``tp`` devices that share its tensors. ``chunks``: pieces of the
+    weights and compute samples of their own, each of ``cp`` parts that share the tokens of its sequences, each of
+    ``tp`` devices that share its tensors. ``chunks``: pieces of the
     model that each device holds (an interleaved pipeline). ``microbatches``: per replica and step.
     ``schedule``: a key of ``accelsim.cluster.schedules.SCHEDULES``. ``sp``: sequence parallel, with ``tp``. ``zero``:
     what replicas share out among them: 1 the states of the optimiser, 2 gradients too, 3 weights too. ``recompute``:
@@ -36,6 +37,7 @@ class Plan:
     dp: int = 1
     tp: int = 1
     ep: int = 1
+    cp: int = 1
     pp: int = 1
     chunks: int = 1
     microbatches: int = 1
@@ -48,12 +50,17 @@ class Plan:
     @property
     def devices(self) -> int:
         """Number of devices."""
-        return self.data * self.tp * self.pp
+        return self.data * self.wide * self.pp
 
     @property
     def data(self) -> int:
         """Number of groups with samples of their own: ``dp`` times ``ep``."""
         return self.dp * self.ep
+
+    @property
+    def wide(self) -> int:
+        """Number of devices of a stage with the same samples: ``cp`` times ``tp``."""
+        return self.cp * self.tp
 
     @property
     def shares_gradients(self) -> bool:
@@ -66,19 +73,20 @@ class Plan:
         return self.pp * self.chunks
 
     def rank(self, p: int, d: int, t: int) -> int:
-        """Return the device of pipeline rank ``p``, group ``d`` of ``data``, part ``t`` of the tensors; t is fastest,
-        then d, of which the groups of a replica come one after the other, then p."""
-        return (p * self.data + d) * self.tp + t
+        """Return the device of pipeline rank ``p``, group ``d`` of ``data``, number ``t`` in it (the part of the tokens
+        times ``tp`` plus that of the tensors); t is fastest, then d, of which the groups of a replica come one after
+        the other, then p."""
+        return (p * self.data + d) * self.wide + t
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """Return (pipeline rank, group of ``data``, tensor part) of a device."""
-        rest, t = divmod(rank, self.tp)
+        """Return (pipeline rank, group of ``data``, number in it) of a device."""
+        rest, t = divmod(rank, self.wide)
         p, d = divmod(rest, self.data)
         return p, d, t
 
     def stage_ranks(self, p: int) -> list[int]:
         """Return the devices of pipeline rank ``p`` in all replicas."""
-        return [self.rank(p, d, t) for d in range(self.data) for t in range(self.tp)]
+        return [self.rank(p, d, t) for d in range(self.data) for t in range(self.wide)]
 
     def to_next(self, p: int) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:
         """Return pairs of devices between pipeline rank ``p`` and the next (after the last the first), and the
@@ -89,17 +97,34 @@ class Plan:
 
     def tp_groups(self, p: int) -> list[tuple[int, ...]]:
         """Return the groups of devices that share tensors, of pipeline rank ``p``."""
-        return [self.tp_group(self.rank(p, d, 0)) for d in range(self.data)]
+        return [self.tp_group(self.rank(p, d, t)) for d in range(self.data) for t in range(0, self.wide, self.tp)]
+
+    def cp_groups(self, p: int) -> list[tuple[int, ...]]:
+        """Return the groups of devices that share the tokens of sequences, of pipeline rank ``p``, in their order."""
+        parts = range(0, self.wide, self.tp)
+        return [tuple(self.rank(p, d, c + t) for c in parts) for d in range(self.data) for t in range(self.tp)]
+
+    def ring(self, p: int) -> list[tuple[int, ...]]:
+        """Return the pairs of devices of pipeline rank ``p`` that follow each other in rings of ``cp_groups``."""
+        return [pair for group in self.cp_groups(p) for pair in zip(group, group[1:] + group[:1], strict=True)]
+
+    def part(self, rank: int) -> int:
+        """Return the part of the tokens of a device, 0 to ``cp`` - 1."""
+        return self.place(rank)[2] // self.tp
+
+    def with_last_tokens(self, ranks: Iterable[int]) -> list[int]:
+        """Return the devices among ``ranks`` that have the last token of a prompt: the first has the outer chunks."""
+        return [rank for rank in ranks if self.part(rank) == 0]
 
     def ep_groups(self, p: int) -> list[tuple[int, ...]]:
         """Return the groups of devices that share experts, of pipeline rank ``p``."""
         firsts = range(0, self.data, self.ep)
-        return [tuple(self.rank(p, d + e, t) for e in range(self.ep)) for d in firsts for t in range(self.tp)]
+        return [tuple(self.rank(p, d + e, t) for e in range(self.ep)) for d in firsts for t in range(self.wide)]
 
     def tp_group(self, rank: int) -> tuple[int, ...]:
         """Return the devices that share the tensors of ``rank``'s stage and replica, in the order of their parts."""
-        p, d, _ = self.place(rank)
-        return tuple(self.rank(p, d, t) for t in range(self.tp))
+        first = rank - rank % self.tp
+        return tuple(range(first, first + self.tp))
 
     def dp_group(self, rank: int) -> tuple[int, ...]:
         """Return the devices that hold the same part of the model as ``rank``, one per replica."""
@@ -133,7 +158,7 @@ FLAGS = {"": True, "true": True, "yes": True, "1": True, "false": False, "no": F
 """Texts after ``sp=``."""
 
 _READ: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("dp", "tp", "ep", "pp", "chunks", "microbatches", "period"), _count),
+    **dict.fromkeys(("dp", "tp", "ep", "cp", "pp", "chunks", "microbatches", "period"), _count),
     "schedule": str,
     "sp": lambda text: _one_of(FLAGS, text),
     "zero": lambda text: _count(text, 0, 3),
@@ -184,7 +209,7 @@ def size_problems(
     ``other``: what to say of a cluster with as many devices as the plan, see ``Fleet.resized``.
     """
     if devices is not None and plan.devices != devices:
-        shared = f"ep={plan.ep} x " if plan.ep > 1 else ""
+        shared = "".join(f"{name}={size} x " for name, size in (("ep", plan.ep), ("cp", plan.cp)) if size > 1)
         what = f"dp={plan.dp} x {shared}tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
         yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has{other}")
     for name, size in sizes.items():
@@ -200,6 +225,14 @@ def size_problems(
         chunks = f" x chunks={plan.chunks}" if plan.chunks > 1 else ""
         what, expected = f"pp={plan.pp}{chunks} of {count_of(layers, 'layer')}", count_of(layers, "stage")
         yield Problem(what, "--plan", f"at most {expected}")
+
+
+def context_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield what is wrong with shared tokens, which only a generation has."""
+    if plan.cp > 1:
+        yield Problem(
+            f"cp={plan.cp} without a prompt", "--plan", "a generation ('MODEL?prompt=P,new=N'), or dp, tp, pp"
+        )
 
 
 def batch_problems(plan: Plan, batch: int) -> Iterator[Problem]:

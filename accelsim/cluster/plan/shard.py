@@ -63,6 +63,12 @@ def shard_objective(made: Objective, tp: int, sp: bool = False) -> Sharded:
     return _Pass(made.graph, tp, sp, set(made.weights), made.block, same, made.shared).result()
 
 
+def shard_call(graph: Graph, tp: int, weights: Iterable[str]) -> Sharded:
+    """Shard the ``weights`` of a graph, and its states, among ``tp`` ranks; new states lie as the old ones."""
+    same = {new: old for old, new in graph.states.items()}
+    return _Pass(graph, tp, False, {*weights, *graph.states}, {}, same).result()
+
+
 class _Pass:
     """One graph being written anew. ``free``: tensors whose placement is decided by their first reader; ``same``:
     output -> the tensor as which it must lie; ``copies``: tensors that must lie alike."""

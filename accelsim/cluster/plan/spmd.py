@@ -1,6 +1,6 @@
 """Nodes of graphs for several ranks: collectives, a rank's own part, and tables that are split by rows.
 
-All ranks of a group run the same graph. ``attrs['group']`` says between which ranks: 'tp', 'ep' or 'dp'.
+All ranks of a group run the same graph. ``attrs['group']`` says between which ranks: 'tp', 'ep', 'cp' or 'dp'.
 """
 
 from __future__ import annotations
@@ -71,6 +71,15 @@ def _result(shapes: list[Shape], ranks: int) -> int:
     return ranks * prod(shapes[0])
 
 
+def _mixed(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    q, _, v = shapes
+    return (*q[:-1], v[-1])
+
+
+def _round(shapes: list[Shape], ranks: int) -> int:
+    return (ranks - 1) * sum(map(prod, shapes[1:]))
+
+
 def _there_and_back(shapes: list[Shape], ranks: int) -> int:
     return prod(shapes[2]) * sum(shapes[1][1:])
 
@@ -80,6 +89,7 @@ SPMD: dict[str, Spmd] = {
     "AllGather": Spmd("all_gather", _gathered, _result, "the parts of all ranks along an axis"),
     "ReduceScatter": Spmd("reduce_scatter", _part, _input, "a part along an axis of the sum of all ranks"),
     "ExpertExchange": Spmd("all_to_all", _by_experts, _there_and_back, "ExpertMatMul, of experts on several ranks"),
+    "RingAttention": Spmd("send_recv", _mixed, _round, "attention to the tokens of all ranks, whose keys go round"),
     "Part": Spmd("", _part, _nothing, "the rank's own part along an axis of what every rank has whole"),
     "GatherPart": Spmd("", _rows, _nothing, "Gather from a table split along the axis: 0 where another rank has it"),
     "GatherGradPart": Spmd("", _table, _nothing, "GatherGrad for a table split along the axis: the rank's own rows"),
@@ -87,7 +97,9 @@ SPMD: dict[str, Spmd] = {
 """Op -> what it is."""
 
 
-def add(graph: Graph, nodes: list[Node], op: str, inputs: list[str], name: str, ranks: int, **attrs: int | str) -> str:
+def add(
+    graph: Graph, nodes: list[Node], op: str, inputs: list[str], name: str, ranks: int, **attrs: float | str
+) -> str:
     """Append a node of ``SPMD`` with its result ``name`` to ``nodes``; its tensor to ``graph``. Returns the name."""
     node = Node(name, op, inputs, [name], dict(attrs))
     shape = SPMD[op].shape(node, [graph.tensors[given].shape for given in inputs], ranks)
@@ -99,8 +111,8 @@ def add(graph: Graph, nodes: list[Node], op: str, inputs: list[str], name: str, 
 
 @dataclass(frozen=True)
 class Collective:
-    """One collective of a graph: the node, its kind ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all'), the
-    bytes of the whole message (the full array, not a rank's part of it) and the group it runs in."""
+    """One collective of a graph: the node, its kind ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all',
+    'send_recv'), the bytes of the whole message (the full array, not a rank's part of it) and the group it runs in."""
 
     node: str
     kind: str

@@ -17,8 +17,17 @@ from accelsim.cluster.step.fleet import Comm, Fleet, Group
 EXCHANGE = "all_to_all"
 
 
+TENSORS, TOKENS, RING = "tensors", "tokens", "ring"
+GROUPS: dict[str, Callable[[Plan, int], list[Group]]] = {
+    TENSORS: Plan.tp_groups, TOKENS: Plan.cp_groups, RING: Plan.ring
+}  # fmt: skip
+"""Devices that take part in a message, by the plan and a stage: those that share tensors, those that share tokens, or
+two that follow each other in a ring of these."""
+
+
 class Sent(NamedTuple):
-    """A message: a collective of a tensor-parallel group, or ``all_to_all`` among devices that share experts.
+    """A message: a collective ``among`` devices, see ``GROUPS``, or ``all_to_all`` among those that share experts. In a
+    ring it goes while the piece is computed.
 
     ``elements``: of the collective, or of all tokens of a device, times how much fuller the fullest device is than the
     mean. ``copies``: number of equal parts of the experts -> parts that a token goes to; ``narrow``: in the format of
@@ -29,12 +38,13 @@ class Sent(NamedTuple):
     elements: int
     copies: Callable[[int], float] | None = None
     narrow: bool = False
+    among: str = TENSORS
 
 
 def sent(fleet: Fleet, plan: Plan, stage: int, message: Sent, nbytes: int) -> Comm:
     """Return the collective of a message of ``nbytes`` in all groups of a stage at once."""
     if message.copies is None:
-        return fleet.collective(message.kind, nbytes, plan.tp_groups(stage))
+        return fleet.collective(message.kind, nbytes, GROUPS[message.among](plan, stage))
     groups = plan.ep_groups(stage)
     if plan.ep == 1:
         return Comm()

@@ -30,7 +30,8 @@ ROUTER, EXPERTS = "router", "experts"
 @dataclass(frozen=True)
 class Call:
     """One call on ``tp`` devices: ``seq`` new tokens of each of ``batch`` sequences, after ``past`` earlier ones.
-    ``ep`` such groups, each with sequences of its own, share the experts, which get their tokens by ``routing``."""
+    ``ep`` such groups, each with sequences of its own, share the experts, which get their tokens by ``routing``. ``cp``
+    such groups share the tokens of ``sequences`` in all, see ``accelsim.cluster.serving.context``."""
 
     model: Transformer
     batch: int
@@ -39,6 +40,8 @@ class Call:
     tp: int = 1
     ep: int = 1
     routing: Routing = UNIFORM
+    cp: int = 1
+    sequences: int = 1
 
     @property
     def rows(self) -> int:
@@ -83,26 +86,35 @@ class Call:
 @dataclass(frozen=True)
 class Piece:
     """A graph of one result, and the messages after it. ``other``: graph of the devices that share experts with the
-    fullest one, where it is not the same."""
+    fullest one, where it is not the same; in step ``turn`` of a ring, of the devices whose part of the tokens has a
+    smaller number. ``received``: elements of a message that comes meanwhile."""
 
     name: str
     graph: Graph = field(compare=False)
     sent: tuple[Sent, ...] = ()
     other: Graph | None = field(default=None, compare=False)
+    turn: int = 0
+    received: int = 0
 
     @property
     def learnt(self) -> int:
-        """Elements of its weights: constants except masks, rotations and factors."""
-        return sum(tensor.elements for tensor in self.graph.constants() if not tensor.fixed and tensor.shape)
+        """Elements of its weights: constants except masks, rotations and factors. Steps of a ring read those of the
+        first one."""
+        return (
+            0
+            if self.turn
+            else sum(tensor.elements for tensor in self.graph.constants() if not tensor.fixed and tensor.shape)
+        )
 
 
-def _resident(graph: Graph) -> Graph:
+def resident(graph: Graph) -> Graph:
+    """Return a graph whose inputs are in the memory of the device, and whose results stay there."""
     graph.states = {name: name for name in graph.inputs} | graph.states
     graph.kept = [name for name in graph.outputs if name not in graph.states.values()]
     return graph
 
 
-def _builder(call: Call, name: str) -> tuple[Builder, Decoder]:
+def builder(call: Call, name: str) -> tuple[Builder, Decoder]:
     """Return what writes the share of one device."""
     b = Builder(name)
     decoder = call.model.decoder(b, call.batch, call.seq, call.past, call.tp)
@@ -130,21 +142,21 @@ def embedding(call: Call) -> Piece:
     x = b.op("Gather", [table, b.input("tokens", (call.batch, call.seq), "int64")], "embedded", axis=0)
     if model.positions:
         x = b.op("Add", [x, b.weight("positions", (call.seq, model.hidden))], "placed")
-    return Piece(EMBEDDING, _resident(b.finish(x)), _sum(call))
+    return Piece(EMBEDDING, resident(b.finish(x)), _sum(call))
 
 
 def attention(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build attention for one device's heads, from the norm to the output projection."""
-    b, decoder = _builder(call, ATTENTION)
+    b, decoder = builder(call, ATTENTION)
     decoder.attention.constants()
     made, caches = decoder.attention.whole(decoder.norm(_entry(call, b), "norm"), "own", layer.window)
     made = decoder.posted(made, "post")
-    return Piece(ATTENTION, _resident(b.finish(made, *caches)), _sum(call))
+    return Piece(ATTENTION, resident(b.finish(made, *caches)), _sum(call))
 
 
 def projections(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build attention without scores and mixing: the products with weights before and behind them."""
-    b, decoder = _builder(call, PROJECTIONS)
+    b, decoder = builder(call, PROJECTIONS)
     decoder.attention.constants()
     shape = (call.batch, call.seq, decoder.attention.width)
     entry = _entry(call, b)
@@ -153,21 +165,21 @@ def projections(call: Call, layer: Layer = ALIKE) -> Piece:
     others = decoder.attention.projected(normed, "own", layer.window)
     if block not in makers(call, layer):
         made = decoder.posted(made, "post")
-        return Piece(PROJECTIONS, _resident(b.finish(made, *others)), _sum(call))
-    return Piece(PROJECTIONS, _resident(b.finish(decoder.after(made, entry, "own", layer), *others)))
+        return Piece(PROJECTIONS, resident(b.finish(made, *others)), _sum(call))
+    return Piece(PROJECTIONS, resident(b.finish(decoder.after(made, entry, "own", layer), *others)))
 
 
 def feed_forward(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build the feed-forward part, from the norm to the down projection, for one device's part of the inner width."""
-    b, decoder = _builder(call, FEED_FORWARD)
+    b, decoder = builder(call, FEED_FORWARD)
     y = decoder.posted(decoder.fed(decoder.norm(_entry(call, b), "norm"), "own", layer), "post")
-    return Piece(FEED_FORWARD, _resident(b.finish(y)), _sum(call))
+    return Piece(FEED_FORWARD, resident(b.finish(y)), _sum(call))
 
 
 def router(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build the norm, the choice of experts for each token of one device, and the experts that take all of them; tokens
     go out after it, and results come back."""
-    b, decoder = _builder(call, ROUTER)
+    b, decoder = builder(call, ROUTER)
     entry = _entry(call, b)
     normed = decoder.norm(entry, "norm")
     made = list(decoder.feed.routed(normed, "own"))
@@ -175,7 +187,7 @@ def router(call: Call, layer: Layer = ALIKE) -> Piece:
         made.append(b.op("Add", [entry, decoder.feed.shared(normed, "own")], "past"))
     elements = ceil(call.rows * call.model.hidden * call.fuller)
     there, back = (Sent(EXCHANGE, elements, call.copies, narrow) for narrow in (True, False))
-    return Piece(ROUTER, _resident(b.finish(*made)), (there, back, *_sum(call)))
+    return Piece(ROUTER, resident(b.finish(*made)), (there, back, *_sum(call)))
 
 
 def experts(call: Call, layer: Layer = ALIKE) -> Piece:
@@ -187,7 +199,7 @@ def experts(call: Call, layer: Layer = ALIKE) -> Piece:
         decoder = call.model.decoder(b, 1, 1, 0, call.tp)
         feed = Feed(b, decoder.sizes.received(rows, own, min(own, rows, _whole(load.active))), decoder.style)
         x, gates = b.input("received", (rows, call.model.hidden)), b.input("shares", (rows, 1))
-        return _resident(b.finish(feed.experts(x, gates, b.input("chosen", (rows, 1), "int32"), "own")))
+        return resident(b.finish(feed.experts(x, gates, b.input("chosen", (rows, 1), "int32"), "own")))
 
     first, rest = call.loads
     return Piece(EXPERTS, graph(first), other=None if rest == first else graph(rest))
@@ -195,21 +207,21 @@ def experts(call: Call, layer: Layer = ALIKE) -> Piece:
 
 def block(call: Call, layer: Layer = ALIKE) -> Piece:
     """Build a whole layer for one device alone; it has no collective."""
-    b, decoder = _builder(call, BLOCK)
+    b, decoder = builder(call, BLOCK)
     decoder.attention.constants()
     x, caches = decoder.block(_entry(call, b), "own", layer)
-    return Piece(BLOCK, _resident(b.finish(x, *caches)))
+    return Piece(BLOCK, resident(b.finish(x, *caches)))
 
 
 def head(call: Call) -> Piece:
     """Build the logits of the last token for one device's part of the vocabulary, gathered on all devices."""
-    (b, decoder), model = _builder(call, HEAD), call.model
+    (b, decoder), model = builder(call, HEAD), call.model
     x = _entry(call, b)
     if call.seq > 1:
         x = b.op("Slice", [x], "last", starts=[call.seq - 1], ends=[call.seq], axes=[1], steps=[1])
     y = decoder.logits(decoder.norm(x, "norm"), ceil(model.vocab / call.tp))
     elements = call.batch * ceil(model.vocab / call.tp) * call.tp
-    return Piece(HEAD, _resident(b.finish(y)), (Sent("all_gather", elements),))
+    return Piece(HEAD, resident(b.finish(y)), (Sent("all_gather", elements),))
 
 
 def _sum(call: Call) -> tuple[Sent, ...]:
@@ -220,6 +232,7 @@ def _sum(call: Call) -> tuple[Sent, ...]:
 Maker = Callable[[Call, Layer], Piece]
 MAKERS: tuple[Maker, ...] = (block, attention, feed_forward, router, experts)
 """Writers of the parts of a layer, in their order."""
+WITH_ATTENTION = (block, attention)
 
 
 def makers(call: Call, layer: Layer) -> tuple[Maker, ...]:
@@ -237,6 +250,6 @@ def pieces(call: Call, layers: Sequence[Layer], first: bool, last: bool) -> Iter
     for make in MAKERS:
         for layer, times in Counter(layers).items():
             if make in makers(call, layer):
-                yield make(call, layer), times
+                yield (projections if make in WITH_ATTENTION and call.cp > 1 else make)(call, layer), times
     if last:
         yield head(call), 1

@@ -230,12 +230,26 @@ def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iter
         what = f"{count_of(asked.sequences, 'sequence')} on {count_of(plan.dp, 'replica')}"
         what += f" of {plan.ep} groups with sequences of their own" if plan.ep > 1 else ""
         yield Problem(what, "--batch", f"a multiple of {plan.data}")
+    yield from _context(model, plan, asked.prompt)
     for name in TRAINING:
         if getattr(plan, name) != getattr(Plan(), name):
-            yield Problem(f"{name} in a plan for serving", where, "dp, tp, ep and pp: the rest is for training")
+            yield Problem(f"{name} in a plan for serving", where, "dp, tp, ep, cp and pp: the rest is for training")
     total = asked.prompt + asked.new - 1
     if model.positions and total > model.positions:
         yield Problem(f"{total:,} tokens", model.name, f"at most {model.positions:,}, which have a learnt position")
+
+
+def _context(model: Transformer, plan: Plan, prompt: int) -> Iterator[Problem]:
+    """Yield what is wrong with devices that share the tokens of a prompt."""
+    if plan.cp == 1:
+        return
+    chunks, where = 2 * plan.cp, "--plan"
+    if prompt % chunks:
+        near = dict.fromkeys(each for each in (prompt // chunks * chunks, -(-prompt // chunks) * chunks) if each)
+        expected = f"a multiple of {chunks}, two chunks a device, such as prompt={' or '.join(map(str, near))}"
+        yield Problem(f"cp={plan.cp} of prompt={prompt}", where, expected)
+    if any(layer.window for layer in model.kinds) or model.style.sinks:
+        yield Problem(f"cp={plan.cp} of layers with windows or sinks", where, "dp, tp, ep or pp")
 
 
 def routing_of(fleet: Fleet) -> Routing:
@@ -263,7 +277,8 @@ def needs(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bo
             shared = piece.name == HEAD and layout.model.tied and stage == 0
             weights += 0 if shared else ceil(times * piece.learnt * devices.widths.weight)
             if not permanent:
-                working = max(working, devices.piece(call, piece, plan.rank(stage, 0, 0)).working_B)
+                made = devices.piece(call, piece, plan.rank(stage, 0, 0))
+                working = max(working, made.working_B + devices.message_B(piece.received))
         parts = {"weights": weights, "keys and values": cache_B(devices, layout, prompt + new, stage)}
         found.append(parts if permanent else {**parts, "activations": working})
     return found
@@ -272,11 +287,12 @@ def needs(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bo
 def cache_B(devices: Devices, layout: Layout, tokens: int, stage: int) -> int:
     """Return the bytes of keys and values of ``tokens`` tokens of all sequences of a replica, on one device of a stage.
 
-    Sum over layers of 2 x own heads x depth x tokens, times sequences x bytes of an element; see ``Transformer.cached``
-    for layers that keep less.
+    Sum over layers of 2 x own heads x depth x own tokens, times sequences x bytes of an element; see
+    ``Transformer.cached`` for layers that keep less.
     """
     model, tp = layout.model, layout.plan.tp
-    elements = sum(model.cached(layer, tokens, tp) for layer in layout.layers(stage))
+    own = -(-tokens // layout.plan.cp)
+    elements = sum(model.cached(layer, own, tp) for layer in layout.layers(stage))
     return ceil(elements * layout.sequences * devices.widths.cache)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
@@ -11,8 +11,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.serving.context import attending
 from accelsim.cluster.serving.devices import Devices
-from accelsim.cluster.serving.pieces import Call, Piece, pieces
+from accelsim.cluster.serving.exchange import RING
+from accelsim.cluster.serving.pieces import HEAD, Call, Piece, pieces
 from accelsim.cluster.step.costs import scaled
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.transformer import Transformer
@@ -128,12 +130,18 @@ class Layout(NamedTuple):
         return self.model.kinds[first : first + base + (stage >= longer)]
 
     def call(self, seq: int, past: int) -> Call:
-        """Return the call of one group on ``seq`` tokens after ``past``."""
-        return Call(self.model, self.batch, seq, past, self.plan.tp, self.plan.ep, self.routing)
+        """Return the call of one group on ``seq`` tokens after ``past``, as each of the devices that share tokens
+        computes it: its part of a prompt, or next tokens of its share of the sequences."""
+        cp, batch = self.plan.cp, self.batch
+        batch, seq = (batch, seq // cp) if seq > 1 else (-(-batch // cp), seq)
+        return Call(self.model, batch, seq, past, self.plan.tp, self.plan.ep, self.routing, cp, self.batch)
 
     def stage(self, call: Call, stage: int) -> Iterator[tuple[Piece, int]]:
         """Yield the pieces of a stage, each with its count."""
-        return pieces(call, self.layers(stage), stage == 0, stage == self.plan.pp - 1)
+        layers = self.layers(stage)
+        yield from pieces(call, layers, stage == 0, stage == self.plan.pp - 1)
+        if call.cp > 1:
+            yield from attending(call, layers)
 
 
 @dataclass(frozen=True)
@@ -221,8 +229,9 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
     parts: list[KernelSeconds] | None = []
     moved = macs = collectives = asked = 0
     for piece, times in layout.stage(call, index):
-        made = {rank: devices.piece(call, piece, rank, rank in full) for rank in ranks}
-        slowest = max(ranks, key=lambda rank: made[rank].cost.time_fs * FS / fleet.speeds[rank])
+        at_work = ranks if piece.name != HEAD or call.seq == 1 else plan.with_last_tokens(ranks)
+        made = {rank: devices.piece(call, piece, rank, _first(plan, piece, rank, full)) for rank in at_work}
+        slowest = max(made, key=lambda rank: made[rank].cost.time_fs * FS / fleet.speeds[rank])
         cost, speed = made[slowest].cost, fleet.speeds[slowest]
         compute += times * (cost.time_fs * FS) / speed
         products += times * made[slowest].products_s / speed
@@ -232,8 +241,9 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         known = parts is not None and made[slowest].timed
         parts = [*(parts or ()), *scaled(cost.parts, times / speed)] if known else None
         asked += times * cost.kernels
-        for comm in devices.sent(plan, index, piece):
-            collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
+        for message, comm in zip(piece.sent, devices.sent(plan, index, piece), strict=True):
+            hidden = min(comm.time_fs, round(cost.time_fs / speed)) if message.among == RING else 0
+            collectives, links = collectives + times * (comm.time_fs - hidden), links + times * comm.energy_J
             asked += times * bool(comm.time_fs)
     sent = Comm()
     if index < plan.pp - 1:  # activations, of a tensor-parallel group both terms of the residual
@@ -245,3 +255,8 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         compute, collectives * FS, sent.time_fs * FS, products, drawn, links + sent.energy_J, moved, macs,
         None if parts is None else tuple(parts),
     )  # fmt: skip
+
+
+def _first(plan: Plan, piece: Piece, rank: int, full: Container[int]) -> bool:
+    """Return whether a device computes the first graph of a piece, not the other one."""
+    return plan.part(rank) >= piece.turn if piece.turn else rank in full

@@ -7,7 +7,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, size_problems, update_problems
+from accelsim.cluster.plan.plan import (
+    Plan,
+    batch_problems,
+    context_problems,
+    schedule_problems,
+    size_problems,
+    update_problems,
+)
 from accelsim.cluster.schedules.base import Orders
 from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
@@ -52,6 +59,7 @@ def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") 
     ``size_problems``."""
     widths = work.widths()
     yield from size_problems(plan, devices, widths, work.depth(), other)
+    yield from context_problems(plan)
     if plan.tp > 1 and not widths:
         yield Problem(f"tp={plan.tp} of {work.name}", "--plan", "tp=1: only decoders are cut into parts of layers here")
     if plan.sp and plan.tp == 1:

@@ -12,6 +12,7 @@ from accelsim.cluster.collectives.algorithms import algorithm
 from accelsim.cluster.collectives.base import areas
 from accelsim.cluster.network.play import MessageGraph
 from accelsim.cluster.plan.spmd import SPMD
+from accelsim.cluster.values.ring import ringed
 from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node
@@ -157,6 +158,7 @@ TOGETHER: dict[str, Callable[[Node, Each], list[Array]]] = {
     "AllGather": lambda node, given: all_gather(_firsts(given), node.attrs["axis"]),
     "ReduceScatter": lambda node, given: reduce_scatter(_firsts(given), node.attrs["axis"]),
     "ExpertExchange": _exchanged,
+    "RingAttention": ringed,
     "Part": lambda node, given: [
         np.split(array, len(given), node.attrs["axis"])[rank] for rank, array in enumerate(_firsts(given))
     ],

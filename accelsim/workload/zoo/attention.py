@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 from accelsim.workload.graph import Tensor
@@ -13,7 +14,10 @@ from accelsim.workload.zoo.style import Style
 
 
 class Attention:
-    """Writer of the attention of one call, heads by heads."""
+    """Writer of the attention of one call, heads by heads. ``masked``: tokens see no later ones of the call; ``parts``:
+    tensors of queries."""
+
+    masked, parts = True, 1
 
     def __init__(self, b: Builder, sizes: Sizes, style: Style) -> None:
         self.b, self.sizes, self.style = b, sizes, style
@@ -44,9 +48,18 @@ class Attention:
     def whole(self, x: str, name: str, window: int) -> tuple[str, list[str]]:
         """Write scaled dot-product attention (Vaswani et al. 2017, eq. 1); return its result and the new caches."""
         q, k, v = self.projected(x, name, window)
-        k, v = self._kept(k, f"{name}.k", window), self._kept(v, f"{name}.v", window)
-        mixed = self.mixed(self.grouped(q), k, v, name, window)
-        return self.out(self.joined(mixed, name), name), [k, v]
+        kept = self.kept((k, v), name, window)
+        return self.out(self.attended((q,), kept, name, window), name), kept
+
+    def kept(self, new: Sequence[str], name: str, window: int) -> list[str]:
+        """Write the caches with the ``new`` rows that ``projected`` gives last."""
+        return [self._kept(each, f"{name}.{end}", window) for each, end in zip(new, "kv", strict=False)]
+
+    def attended(self, queries: Sequence[str], kept: Sequence[str], name: str, window: int) -> str:
+        """Write what goes into the projection back [batch, seq, heads * depth]. ``queries``: as ``projected`` gives
+        them; ``kept``: the caches."""
+        (q,), (k, v) = queries, kept
+        return self.joined(self.mixed(self.grouped(q), k, v, name, window), name)
 
     def out(self, attended: str, name: str) -> str:
         """Write the projection back."""
@@ -116,7 +129,7 @@ class Attention:
         b, (batch, kv_heads, rows, _), total = self.b, self.b.shape(q), self.b.shape(k)[2]
         seq, turned = self.sizes.seq, b.op("Transpose", [k], f"{name}.kT", perm=[0, 1, 3, 2])
         scores = self._scaled(b.matmul(q, turned, f"{name}.scores"), name)
-        if seq > 1:
+        if seq > 1 and self.masked:
             scores = b.reshaped(scores, (batch, kv_heads, rows // seq, seq, total), f"{name}.by_token")
             scores = b.op("Add", [scores, self._mask(window)], f"{name}.masked")
         inputs = [scores]

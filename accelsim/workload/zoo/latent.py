@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 from accelsim.workload.zoo.attention import Attention
@@ -16,6 +17,8 @@ class LatentAttention(Attention):
     Calls of one token are absorbed: queries go through the projection of keys, results through that of values, and
     heads look at the rows of the cache themselves. Others expand these rows to keys and values of each head.
     """
+
+    parts = 2
 
     def __init__(self, b: Builder, sizes: Sizes, style: Style, absorbed: bool | None = None) -> None:
         super().__init__(b, sizes, style)
@@ -32,9 +35,13 @@ class LatentAttention(Attention):
     def whole(self, x: str, name: str, window: int) -> tuple[str, list[str]]:
         """Write attention; return its result and the new cache [batch, 1, past + seq, keys + turned]."""
         plain, turned, row = self.projected(x, name)
-        kept = self._kept(row, f"{name}.k", window)
-        attend = self._absorbed if self.absorbed else self._expanded
-        return self.out(attend(plain, turned, kept, name, window), name), [kept]
+        kept = self.kept((row,), name, window)
+        return self.out(self.attended((plain, turned), kept, name, window), name), kept
+
+    def attended(self, queries: Sequence[str], kept: Sequence[str], name: str, window: int) -> str:
+        """Write what goes into the projection back."""
+        (plain, turned), (rows,) = queries, kept
+        return (self._absorbed if self.absorbed else self._expanded)(plain, turned, rows, name, window)
 
     def projected(self, x: str, name: str, window: int = 0) -> tuple[str, ...]:
         """Write queries without positions [batch, seq, heads, plain], with them [batch, seq, heads, turned], and new
