@@ -372,7 +372,7 @@ COUNTED: dict[str, Callable[[], int]] = {
     r"(\d+) lessons, from": lambda: len(lessons()),
     r"# (\d+) chips:": lambda: len(names("chips")),
     r"\| (\d+) GPUs from": lambda: len(_gpus()),
-    r"from K80 to B200, (\d+) of them calibrated": lambda: sum(chip.calibration is not None for chip in _gpus()),
+    r"from K80 to B300, (\d+) of them calibrated": lambda: sum(chip.calibration is not None for chip in _gpus()),
     r"one of (\d+) number formats": lambda: len(FORMATS),
     r"there are (\d+) engine types": lambda: len(ENGINES),
     r"is one of (\w+) that the command makes": lambda: len(PLOTS),
