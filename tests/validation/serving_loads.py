@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, groupby
+from itertools import combinations, groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.account.odds import Belief, odds_within
 from accelsim.cluster.step.costs import Setting
 from accelsim.serving.asked import Question, served
 from accelsim.serving.measures import end_to_end_s, ttft_s
@@ -162,6 +163,33 @@ def errors(found: Sequence[Compared], name: str) -> Floats:
     return np.array([each.error(name) for each in found])
 
 
+LIMITS_S = {
+    "ttft_s": 0.025 * np.sqrt(2) ** np.arange(19), "tpot_s": 0.005 * np.sqrt(2) ** np.arange(10),
+    "e2e_s": np.sqrt(2) ** np.arange(13),
+}  # fmt: skip
+"""Limits that are asked for: 25 ms to 13 s, 5 to 113 ms, 1 to 64 s, each longer than the one before by the root of 2."""
+ODDS = (0.0, 0.05, 0.2, 0.5, 0.8, 0.95, 1.01)
+"""Edges of the classes of probabilities."""
+
+
+def meets(found: Sequence[Compared]) -> Floats:
+    """Return a line for each service, figure and limit: the probability that the service keeps the limit, by the
+    interval of the figure, and whether it does (1 or 0)."""
+    each = [(one, name, limit) for one in found for name in one.measured for limit in LIMITS_S.get(name, ())]
+    return np.array(
+        [(odds_within(Belief(*one.predicted[name]), limit), one.measured[name] <= limit) for one, name, limit in each]
+    )
+
+
+def reliability(found: Sequence[Compared]) -> Iterator[tuple[int, float, float]]:
+    """Yield of each class of probabilities how many there are, their mean, and the share of limits that are kept."""
+    said, kept = meets(found).T
+    for low, high in pairwise(ODDS):
+        inside = (low <= said) & (said < high)
+        if inside.any():
+            yield int(inside.sum()), float(said[inside].mean()), float(kept[inside].mean())
+
+
 def lines(found: Sequence[Compared], title: str) -> Iterator[str]:
     """Yield a line of a table for each figure: rows, median and 90th percentile of errors, their median with its sign,
     and the share that intervals hold."""
@@ -196,6 +224,8 @@ def table(found: Sequence[Compared]) -> Iterator[str]:
     groups["all at once"] = [each for each in found if "tokens_per_s" in each.measured]
     for name, group in groups.items():
         yield from lines(group, name)
+    for count, said, kept in reliability(found):
+        yield f"| {said:.1%} | {kept:.1%} | {count} |"
     for name in ("ttft_s", "tpot_s"):
         right = ranked(closed, name)
         yield f"{name}: of {len(right)} pairs {np.mean(right):.1%} are ranked as measured"

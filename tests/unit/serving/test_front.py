@@ -13,7 +13,7 @@ from accelsim.serving.asked import Question, served
 from accelsim.spec.yaml.chips import load_site
 from tests.validation.measured import ABSENT
 from tests.validation.serving_front import seen
-from tests.validation.serving_loads import Compared, errors, lines, loads, opened, ranked, steady
+from tests.validation.serving_loads import Compared, errors, lines, loads, meets, opened, ranked, reliability, steady
 from tests.validation.serving_loops import QWEN, rows
 
 ALONE = Question("llama?layers=1", "h100-sxm", "constant:0.001/s", "fixed:8,4", requests=3)
@@ -44,6 +44,8 @@ def test_measured_loops_take_about_as_long() -> None:
     assert np.median(abs(errors(compared, "ttft_s"))) < 0.25 and np.median(abs(errors(compared, "tpot_s"))) < 0.08
     assert all(each.held("tpot_s") for each in compared) and np.mean([each.held("ttft_s") for each in compared]) > 0.7
     assert ranked(compared, "tpot_s").all()
+    said, kept = meets(compared).T
+    assert len(said) == 3 * 29 and np.mean((said - kept) ** 2) < 0.05 and abs(said.mean() - kept.mean()) < 0.05
 
 
 def test_a_measured_open_loop_takes_about_as_long() -> None:
@@ -65,3 +67,11 @@ def test_a_table_of_errors_counts_rows_and_pairs() -> None:
     found = [made(1.0, 1.1), made(1.1, 1.0), made(1.3, 1.0), made(2.0, 1.8)]
     assert [*lines(found, "all")] == ["| all | ttft_s | 4 | 10.0% | 19.2% | -9.5% | 50% |"]
     assert sorted(ranked(found, "ttft_s").tolist()) == [False, True, True, True]
+
+
+def test_odds_of_limits_are_put_beside_what_was_kept() -> None:
+    found = [Compared("", {"ttft_s": at}, {"ttft_s": (1.0, 0.79, 1.27)}) for at in (0.5, 1.0)]
+    classes = [*reliability(found)]
+    assert sum(count for count, _, _ in classes) == 2 * 19
+    assert [kept for _, _, kept in classes] == pytest.approx([0.05, 0.5, 1.0, 1.0], abs=0.01)
+    assert [said for _, said, _ in classes] == pytest.approx([0.0, 0.06, 0.8, 1.0], abs=0.01)
