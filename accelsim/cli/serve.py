@@ -25,6 +25,8 @@ from accelsim.report.answer import Answer
 @option("--on", "A chip or a cluster: the devices of one replica.", required=True, metavar="NAME")
 @option("--load", "How requests come: poisson:8/s, constant:8/s, gamma:8/s,cv=3, mmpp:8/s,burst=5, rates:day.csv, "
         "or closed:64 clients who wait for their answers.", "poisson:1/s", metavar="LOAD")  # fmt: skip
+@option("--trace", "Recorded requests in place of a load, CSV or JSONL: arrival_s; for language models prompt, output "
+        "(or Azure's and Mooncake's columns), for items perhaps class or priority, and items.", type=FILE)  # fmt: skip
 @option("--requests", "Requests in all.", 1000, least=1)
 @option("--seed", "Seed of arrivals and lengths.", 0, least=0)
 @option("--replicas", "Copies of the model, each on devices of its own.", 1, least=1)
@@ -40,8 +42,8 @@ from accelsim.report.answer import Answer
         "the tokenizer of a language model's service.", metavar="SITE")  # fmt: skip
 @option("--prices", "Your own prices of instances (see docs/prices.md); they go before those that ship.", type=FILE)
 @set_option(" of the chip or cluster")
-@option("--out", "Directory for figures, pictures and, of language models, a page to explore: each request over time, "
-        "what binds, what would help.", type=OUT)  # fmt: skip
+@option("--out", "Directory for figures, pictures and a page to explore: each request over time, what binds, what "
+        "would help.", type=OUT)  # fmt: skip
 @flag("--no-advice", "For the page: do not simulate changes of the service and other rates.")
 def serve(
     gather: Gather, model: str, limits: dict[str, float], capacity: str | None, out: Path | None, no_advice: bool,
@@ -64,4 +66,4 @@ def serve(
             del asked[name]
         if generates:
             return serve_tokens.answer(gather, model, limits, capacity, asked, out, not no_advice, stage)
-        return serve_tokens.written(serve_items.answer(gather, model, limits, capacity, asked), out)
+        return serve_items.answer(gather, model, limits, capacity, asked, out, not no_advice, stage)

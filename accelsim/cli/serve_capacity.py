@@ -63,7 +63,7 @@ def of_items(gather: Gather, question: OfItems, limits: dict[str, float], text: 
     from accelsim.serving.items.asked import read
     from accelsim.serving.items.measures import probe
 
-    share = capacity.wanted(gather, text, question.load, limits)
+    share = capacity.wanted(gather, text, question.load, limits, question.trace is not None)
     made = gather.read(lambda: read(question))
 
     def search(factor: float, curve: bool) -> capacity.Capacity:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,20 +34,27 @@ OPTIONS = {
 """Options of models that answer one item at a time."""
 
 
-def answer(gather: Gather, model: str, limits: dict[str, float], share: str | None, asked: dict[str, Any]) -> Answer:
+def answer(
+    gather: Gather, model: str, limits: dict[str, float], share: str | None, asked: dict[str, Any],
+    out: Path | None, advice: bool, stage: Callable[[str, float], None],
+) -> Answer:  # fmt: skip
     """Simulate a service of a model that answers one item at a time, or search its capacity for a ``share``; ``asked``:
-    options by name."""
+    options by name. ``out``: directory of the page, with ``advice`` or without."""
     from dataclasses import fields
 
     from accelsim.report import service_items
+    from accelsim.report.items_page import page_files
     from accelsim.serving.items.asked import Question, served
 
+    if asked["trace"]:
+        serve_tokens.refuse_beside_trace(gather, "load", "requests", "urgent")
     known = {each.name for each in fields(Question)}
     question = Question(model, **{name: value for name, value in asked.items() if name in known})
     gather.refuse(limits.keys() - {"e2e"}, "a limit of tokens", "--limit", f"e2e=15ms: {model} has no tokens")
-    if share is None:
-        return service_items.answer(gather.read(lambda: served(question)), limits)
-    return serve_capacity.of_items(gather, question, limits, share)
+    if share is not None:
+        return serve_tokens.written(serve_capacity.of_items(gather, question, limits, share), out)
+    made = service_items.answer(found := gather.read(lambda: served(question)), limits)
+    return made if out is None else serve_tokens.written(made, out, page_files(found, made, limits, advice, stage))
 
 
 def refuse(gather: Gather, generates: bool, model: str) -> None:

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from accelsim.cli import serve_capacity
-from accelsim.cli.common import FILE, Number, option
+from accelsim.cli.common import Number, option
 
 if TYPE_CHECKING:
     from accelsim.errors import Gather
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 OPTIONS = {
     "lengths": option("--lengths", "Mean tokens of prompts and outputs, and how they spread: fixed, uniform or "
                       "lognormal.", "lognormal:1024,256", metavar="NAME:P,N[,cv=X]"),
-    "trace": option("--trace", "Recorded requests in place of load and lengths: CSV or Mooncake's JSONL.", type=FILE),
     "prefix": option("--prefix", "Prompts that begin alike: share=0.5,tokens=512,groups=10.", "",
                      metavar="NAME=VALUE,..."),
     "plan": option("--plan", "How the devices of a replica share the model: tp=N, of tensors; ep=N, of experts.", "",
@@ -53,16 +52,22 @@ def answer(
     from accelsim.report.service_page import page_files
     from accelsim.serving.asked import Question, served
 
-    given = click.get_current_context().get_parameter_source
-    for name in ("load", "lengths", "requests") if asked["trace"] else ():
-        wrong = given(name) is ParameterSource.COMMANDLINE
-        gather.refuse(wrong, "a trace beside it, which says all of its requests", f"--{name}", "one of them")
+    if asked["trace"]:
+        refuse_beside_trace(gather, "load", "lengths", "requests")
     setting = Setting(**{name: asked.pop(name) for name in ("dtype", "kv_dtype", "stack", "site", "routing")})
     question = Question(model, setting=setting, **asked | {"scheduler": asked["scheduler"] or "vllm"})
     if share:
         return written(serve_capacity.of_tokens(gather, question, limits, share), out)
     made = service.answer(found := gather.read(lambda: served(question)), limits)
     return made if out is None else written(made, out, page_files(found, made, limits, advice, stage))
+
+
+def refuse_beside_trace(gather: Gather, *names: str) -> None:
+    """Keep options that were given beside a trace."""
+    given = click.get_current_context().get_parameter_source
+    for name in names:
+        wrong = given(name) is ParameterSource.COMMANDLINE
+        gather.refuse(wrong, "a trace beside it, which says all of its requests", f"--{name}", "one of them")
 
 
 def written(answer: Answer, out: Path | None, more: Mapping[str, Make] = MappingProxyType({})) -> Answer:

@@ -24,8 +24,6 @@ from accelsim.version import tool_version
 PARTS = {"cpu": "CPU", "pcie": "PCIe", "chip": "chip"}
 """Parts of a service by name."""
 NAMES = {"cpu": "the CPU", "pcie": "the PCIe link", "chip": "the chip"}
-CLASSES = ("urgent", "other")
-"""Classes of requests."""
 SECOND = 1.05
 """Gain from a further instance that is worth a sentence."""
 
@@ -40,10 +38,10 @@ def answer(found: Served, limits: Mapping[str, float]) -> Answer:
         "",
         latency_table(rows, "batches"),
         "",
-        block("service", _summary(found, figures)),
-        *notes(_notes(found)),
+        block("service", summary(found, figures)),
+        *notes(remarks(found)),
     ]
-    pictures = {"service": partial(_picture, found, limits)}
+    pictures = {"service": partial(distributions, found, limits)}
     return Answer(
         figures | {"latencies": rows, "sentences": told}, shown, rows, pictures, ("service.json", "latencies.csv")
     )
@@ -54,12 +52,16 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     asked, flow = found.asked, found.flow
     question, bounds, answered = asked.question, asked.bounds, len(flow.answered)
     span, energy = flow.span_s, joules(asked, flow)
-    ranks = {each.arrival.rank for each in flow.items} if question.urgent else ()
+    ranks = (
+        {each.arrival.rank for each in flow.items} if question.urgent or (asked.trace and asked.trace.classes) else ()
+    )
     return {
         "tool": "accelsim", "tool_version": tool_version(), "model": question.model, "on": question.on,
-        "chips": question.replicas, "load": question.load, "scheduler": question.scheduler, "seed": question.seed,
+        "chips": question.replicas, "load": load_text(asked), "scheduler": question.scheduler, "seed": question.seed,
         "before_s": asked.before.seconds, "after_s": asked.after.seconds, "cores": question.cores,
-        "kept": asked.before.keep, "requests": len(flow.items), "answered": answered, "lost": dict(lost(flow)),
+        "trace": None if question.trace is None else str(question.trace),
+        "kept": asked.before.keep, "requests": len(flow.requests), "items": len(flow.items),
+        "answered": answered, "lost": dict(lost(flow)),
         "span_s": span, "answered_per_s": answered / span, "busy": use(asked, flow),
         "batches": {str(size): count for size, count in sizes(flow).items()},
         "mean_batch": float(np.mean([each.size for each in flow.batches])) if flow.batches else None,
@@ -67,14 +69,25 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         **_paid(found, answered / span), "static_W": asked.times.static_W, "full_batch": asked.full,
         "most_per_s": {"cpu": bounds.cpu, "pcie": bounds.pcie, "chip": bounds.chip, "instances": bounds.instances},
         "capacity_per_s": bounds.rate, "limited_by": bounds.limit,
-        "e2e_by_class_s": {CLASSES[rank]: _of_rank(found, rank) for rank in sorted(ranks)},
+        "e2e_by_class_s": {asked.classes[rank]: _of_rank(found, rank) for rank in sorted(ranks)},
         "queue_grows_per_s": grows_per_s(flow) if not asked.load.clients else None,
         "limits_s": dict(limits), "within_limits": within(flow, limits["e2e"]) if limits else None,
         "batches_simulated": len(asked.times.simulated),
     }  # fmt: skip
 
 
-def _hour(found: Served) -> Hour | None:
+def title(found: Served) -> str:
+    """Return what was asked for in few words."""
+    question = found.asked.question
+    return f"{question.model} on {question.on}, {load_text(found.asked)}"
+
+
+def load_text(asked: Asked) -> str:
+    """Return the load, or the name of the file with its requests."""
+    return asked.question.load if asked.question.trace is None else f"trace {asked.question.trace.name}"
+
+
+def hour_of_items(found: Served) -> Hour | None:
     """Return the price of an hour of each chip."""
     question = found.asked.question
     return hour_of(question.on, found.asked.times.chip.name, [(question.replicas, 1)], question.prices)
@@ -82,7 +95,7 @@ def _hour(found: Served) -> Hour | None:
 
 def _paid(found: Served, per_s: float) -> Facts:
     """Return what a thousand answers cost, for JSON."""
-    hour = _hour(found)
+    hour = hour_of_items(found)
     cost = per_thousand_USD(hour.each_USD * found.asked.question.replicas, per_s) if hour and per_s else None
     return {"thousand_answers_usd": cost, **hour_facts(hour)}
 
@@ -96,9 +109,10 @@ def _of_rank(found: Served, rank: int) -> dict[str, float]:
 def sentences(asked: Asked, figures: Facts, rows: list[Facts]) -> Iterator[str]:
     """Yield what a user should know first. ``figures``: facts of the service; ``rows``: its latencies."""
     load, most, bounded = (asked.load, figures["most_per_s"], asked.rules.queue < np.inf or asked.timeout_s < np.inf)
+    come = "items" if figures["items"] > figures["requests"] else "requests"
     if load.rate > figures["capacity_per_s"] and not bounded:
         yield (
-            f"No steady state: {si(load.rate)} requests a second come, and the service answers "
+            f"No steady state: {si(load.rate)} {come} a second come, and the service answers "
             f"{si(figures['capacity_per_s'])} at most, so that latencies grow with the length of the load."
         )
     served = f"{figures['answered']:,} of {count_of(figures['requests'], 'request')} are answered"
@@ -116,7 +130,7 @@ def sentences(asked: Asked, figures: Facts, rows: list[Facts]) -> Iterator[str]:
     free = [f"{NAMES[key]} could do {si(most[key])}" for key in PARTS if PARTS[key] != limit and most[key] < np.inf]
     first = NAMES[next(key for key in PARTS if PARTS[key] == limit)]
     rest = f"; {', '.join(free)}" if free else ""
-    yield f"T{first[1:]} limits the service to {si(figures['capacity_per_s'])} requests a second{rest}."
+    yield f"T{first[1:]} limits the service to {si(figures['capacity_per_s'])} {come} a second{rest}."
     gain = min(most[key] for key in PARTS) / most["instances"]
     if limit != "CPU" and gain > SECOND:
         yield f"With more instances, transfers would hide behind the chip's work: {si(gain)} times as many."
@@ -133,7 +147,8 @@ WORDS = {
 """Stages in a sentence."""
 
 
-def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
+def summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
+    """Return names and values of the summary."""
     asked, rules, busy = found.asked, found.asked.rules, figures["busy"]
     rates = [len(each.answered) / each.span_s for each in found.ends or ()]
     ends = (min(rates), max(rates)) if len({si(each) for each in rates}) > 1 else None
@@ -146,7 +161,7 @@ def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
     copies = f", {rules.instances} instances each" if rules.instances > 1 else ""
     return [
         ("on", f"{count_of(asked.question.replicas, 'chip')}, {asked.question.on}{copies}"),
-        ("load", asked.question.load),
+        ("load", load_text(asked)),
         ("host", f"{count_of(asked.question.cores, 'core')}: {host}" if host else "no work"),
         ("batches", f"{batch}{wait}"),
         ("throughput", f"{si(figures['answered_per_s'])} answers/s{ends_text(ends, '')}"),
@@ -157,7 +172,7 @@ def _summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
 
 
 def _cost(found: Served, figures: Facts) -> str:
-    hour, cost = _hour(found), figures["thousand_answers_usd"]
+    hour, cost = hour_of_items(found), figures["thousand_answers_usd"]
     if hour is None or cost is None:
         return no_price(found.asked.question.on, found.asked.times.chip.name) if hour is None else "-"
     return f"{usd(cost)} USD ({price_text(hour)})"
@@ -167,7 +182,8 @@ def _work(text: str, when: str) -> str:
     return f"{text} {when}" if text else ""
 
 
-def _notes(found: Served) -> Iterator[str]:
+def remarks(found: Served) -> Iterator[str]:
+    """Yield what a reader should know beside the figures."""
     asked = found.asked
     yield f"Times of {count_of(len(asked.times.simulated), 'batch size')} were simulated, each as 'accelsim run' does."
     for name in dict.fromkeys(each for each in (*asked.before.names, *asked.after.names) if each in KINDS):
@@ -180,7 +196,7 @@ def _notes(found: Served) -> Iterator[str]:
     yield "No time of network or HTTP, and no energy of the host, is in these figures."
 
 
-def _picture(found: Served, limits: Mapping[str, float]) -> Picture:
+def distributions(found: Served, limits: Mapping[str, float]) -> Picture:
     """Draw the share of requests with a latency of at most x, and how often batches have each size."""
     values = np.sort([each.e2e_s for each in found.flow.answered])
     shares = np.arange(1, len(values) + 1) / max(1, len(values)) * 100
@@ -191,5 +207,4 @@ def _picture(found: Served, limits: Mapping[str, float]) -> Picture:
     batches = Panel(
         "Batches", [bars(list(count), list(count.values()), "", ORANGE)], Axis("size"), Axis("batches", low=0)
     )
-    question = found.asked.question
-    return Picture(4.2, [latency, batches], f"{question.model} on {question.on}, {question.load}")
+    return Picture(4.2, [latency, batches], title(found))

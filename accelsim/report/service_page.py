@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop, heappush
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,11 @@ from accelsim.report.page.data import FORMAT, VERSION, packed, section
 from accelsim.report.page.document import Entry, html
 from accelsim.report.page.form import Page, Section, Table
 from accelsim.report.page.pictures import Drawn
-from accelsim.report.picture import Axis, Mark, Panel, Picture, line, stacked
+from accelsim.report.picture import Axis, Panel, Picture, line, stacked
 from accelsim.report.prices import usd
 from accelsim.report.service import COLUMNS, distributions, over_time, remarks, summary, title
 from accelsim.report.service_cost import hour_of_service, spent
+from accelsim.report.service_timeline import left_out, lines_of, shown_of, timeline
 from accelsim.report.style import BLUE, GREEN, ORANGE, VERMILLION, Look
 from accelsim.report.text import Facts, si
 from accelsim.report.write import refuse_foreign
@@ -43,10 +43,6 @@ FILES = (
 """File beside the page -> what is in it."""
 KEPT, CLOSE = 0.9, 1.05
 """Share of the requests that keep all limits up to the knee (DistServe's goodput); ratio of the rates around it."""
-SHOWN, LANES = 240, 36
-"""Requests of the timeline, and its rows, at most."""
-ZOOM_S = 1e-4
-"""The timeline can be stretched until so much of it is as wide as the page."""
 LOOKS = {"waiting": Look(VERMILLION, "////"), "prompt": Look(ORANGE), "tokens": Look(BLUE)}
 TIMELINE = (
     "One bar for each request, from its arrival to its last token; rows are places, free again when a request is done. "
@@ -97,7 +93,7 @@ def page_files(
 
 def _data(found: Served, answer: Answer, limits: Mapping[str, float], advice: bool, stage: Stage) -> Page:
     facts: Any = answer.facts
-    told, first = [*facts["sentences"], helps.parts_sentence(found.service)], [_latencies(answer)]
+    told, first = [*facts["sentences"], helps.parts_sentence(found.service)], [latency_section(answer, "steps")]
     more = list[Drawn]()
     if advice:
         stage("what would help", 0.0)
@@ -108,10 +104,16 @@ def _data(found: Served, answer: Answer, limits: Mapping[str, float], advice: bo
             stage("other rates", 0.0)
             more, knee = _rates(found, limits)
             told += knee
-    shown, lanes = _shown(found)
+    every = spans(found.service)
+    shown, lanes = shown_of([(own[0].start_s, own[-1].end_s) for own in every])
     pictures = [
         Drawn("whole", "", WHOLE, _whole(found)),
-        Drawn("requests", "Requests", f"{TIMELINE} {_left_out(found, shown)}".strip(), _timeline(found, shown, lanes)),
+        Drawn(
+            "requests",
+            "Requests",
+            f"{TIMELINE} {left_out(len(every), shown)}".strip(),
+            timeline(every, shown, lanes, [*LOOKS.values()], [*LOOKS]),
+        ),
         Drawn("service", "Over time", TIME, over_time(found)),
         Drawn("latencies", "Latencies", LATENCIES, distributions(found, limits)),
         *more,
@@ -142,8 +144,8 @@ def _record(request: Request, own: Sequence[Span]) -> Facts:
     }  # fmt: skip
 
 
-def _latencies(answer: Answer) -> Section:
-    """Return the latencies as a table, with intervals of both kinds."""
+def latency_section(answer: Answer, what: str) -> Section:
+    """Return the latencies as a table, with intervals of both kinds. ``what``: steps or batches."""
     rows = []
     for each in answer.rows:
         for key in COLUMNS:
@@ -152,59 +154,8 @@ def _latencies(answer: Answer) -> Section:
             model = "-" if low is None else f"{si(low, 's')} to {si(high, 's')}"
             sampled = " to ".join(si(end, "s") for end in few) if any(end is not None for end in few) else "-"
             rows.append((each["text"] if key == "mean" else "", key, si(each[f"{key}_s"], "s"), model, sampled))
-    heads = ("latency", "", "predicted", "if all steps are off (90 %)", "left open by so few requests (90 %)")
+    heads = ("latency", "", "predicted", f"if all {what} are off (90 %)", "left open by so few requests (90 %)")
     return section("Latencies", heads, rows, (2,))
-
-
-def _shown(found: Served) -> tuple[list[int], list[int]]:
-    """Return numbers of the requests of the timeline, every one or each n-th, and the row of each."""
-    every = found.service.sequences
-    step = -(-len(every) // SHOWN)
-    while True:
-        numbers = [*range(0, len(every), step)]
-        lanes = _lanes([(every[at].request.arrival_s, every[at].last_s) for at in numbers])
-        if max(lanes) < LANES:
-            return numbers, lanes
-        step += -(-step // 8)
-
-
-def _lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """Return a row for each span, in order of their starts, such that none overlap."""
-    free, busy, found = list[int](), list[tuple[float, int]](), list[int]()
-    for start, end in spans:
-        while busy and busy[0][0] <= start:
-            heappush(free, heappop(busy)[1])
-        lane = heappop(free) if free else len(busy)
-        heappush(busy, (end, lane))
-        found.append(lane)
-    return found
-
-
-def _left_out(found: Served, shown: Sequence[int]) -> str:
-    every = len(found.service.sequences)
-    return "" if len(shown) == every else f"Of {every:,} requests {len(shown):,} are drawn, evenly taken."
-
-
-def _timeline(found: Served, shown: Sequence[int], lanes: Sequence[int]) -> Picture:
-    """Draw the spans of requests, each in its row."""
-    every, rows = spans(found.service), max(lanes) + 1
-    marks = []
-    for lane in range(rows):
-        own = [(line, s) for line, (at, row) in enumerate(zip(shown, lanes, strict=True)) if row == lane
-               for s in every[at]]  # fmt: skip
-        columns = {
-            "line": [line for line, _ in own],
-            "tint": [s.kind for _, s in own],
-            "label": [helps.PARTS[s.kind] for _, s in own],
-        }
-        page = {
-            "columns": columns, "colours": [look.color for look in LOOKS.values()], "keys": [*LOOKS],
-            "told": ("{label}", "{span:s}, from {start:s} to {end:s}"), "name": "request",
-        }  # fmt: skip
-        ends, starts = [s.end_s for _, s in own], [s.start_s for _, s in own]
-        marks.append(Mark("spans", ends, [lane], "", starts, {"size": 0.8}, page))
-    x, y = Axis("time", "s", low=0, high=found.service.span_s), Axis(names=[""] * rows)
-    return Picture(0.9 + 0.14 * rows, [Panel("", marks, x, y, page={"zoom": ZOOM_S})])
 
 
 def _whole(found: Served) -> Picture:
@@ -264,10 +215,4 @@ def _lines(found: Served, shown: Sequence[int]) -> tuple[Table, list[list[str]]]
             f"{row['prompt']:,} tokens of prompt, {row['output']:,} new", f"first token after {si(row['ttft_s'], 's')}",
             f"all after {si(row['e2e_s'], 's')}",
         ])  # fmt: skip
-    names = [f"request {at + 1:,}" for at in shown]
-    table: Table = {
-        "columns": [("#", 0, True), *((head, int(rank), True) for rank, head in zip(RANKS, COLUMN, strict=True))],
-        "cells": cells, "values": values, "keys": names, "names": names, "titles": names,
-        "bound": [""] * len(names), "time_fs": [0] * len(names), "energy_J": [0.0] * len(names),
-    }  # fmt: skip
-    return table, told
+    return lines_of(shown, COLUMN, RANKS, cells, values), told

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from accelsim.errors import Problem, UsageError
 from accelsim.serving.requests import Part, Request
@@ -44,20 +44,32 @@ PREFIX = ("prefix", "prefix_tokens", "hash_ids")
 HASHED = 512
 """Tokens of a part of a prompt with one of Mooncake's hash_ids; the last part may have fewer."""
 Row = Mapping[str, Any]
+C = TypeVar("C")
+T = TypeVar("T")
 
 
 def read_trace(path: Path) -> list[Request]:
     """Return the requests of a CSV file, or of one with a JSON object a line (``.jsonl``); the first arrives at 0.
     Raises UsageError with file:line of what is wrong."""
+    found = read_rows(path, _columns, _add)
+    first = found[0].arrival_s
+    return [each._replace(arrival_s=each.arrival_s - first) for each in found]
+
+
+def read_rows(
+    path: Path, columns_of: Callable[[Path, object], C], add: Callable[[list[T], list[Problem], C, Row, str], None]
+) -> list[T]:
+    """Return what rows of a file become, at least one. ``columns_of``: checks the names of columns; ``add``: adds what
+    a row becomes, or its problem. Raises UsageError with file:line of what is wrong."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = _json(file) if path.suffix == ".jsonl" else csv.DictReader(file)
-            found, problems, columns = list[Request](), list[Problem](), None
+            found, problems, columns = list[T](), list[Problem](), None
             for line, row in enumerate(rows, 1 if path.suffix == ".jsonl" else 2):
-                columns = columns or _columns(path, row)
-                _add(found, problems, columns, row, f"{path}:{line}")
+                columns = columns or columns_of(path, row)
+                add(found, problems, columns, row, f"{path}:{line}")
             if isinstance(rows, csv.DictReader) and columns is None:
-                _columns(path, rows.fieldnames or [])
+                columns_of(path, rows.fieldnames or [])
     except (OSError, ValueError, csv.Error) as error:
         raise UsageError(f"cannot be read: {error}", str(path), "a CSV file, or one JSON object a line") from None
     if not found and not problems:
@@ -65,8 +77,7 @@ def read_trace(path: Path) -> list[Request]:
     if len(problems) > SHOWN:
         problems[SHOWN:] = [Problem(f"{len(problems) - SHOWN} more of this kind", str(path))]
     UsageError.raise_for(problems)
-    first = found[0].arrival_s
-    return [each._replace(arrival_s=each.arrival_s - first) for each in found]
+    return found
 
 
 def _json(lines: Iterable[str]) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -12,11 +13,12 @@ from accelsim import units
 from accelsim.compiler.state import EDGES
 from accelsim.errors import Gather, UsageError, known
 from accelsim.seeds import generator
-from accelsim.serving.items.batcher import Dynamic
+from accelsim.serving.items.batcher import Cost, Dynamic
 from accelsim.serving.items.flow import Flow, Host, simulate
 from accelsim.serving.items.line import Arrival
 from accelsim.serving.items.rules import NAME, read_dynamic
 from accelsim.serving.items.times import BatchTimes
+from accelsim.serving.items.trace import CLASSES, Trace, read_trace
 from accelsim.serving.items.work import Work, read_work
 from accelsim.serving.loads import Load, arrivals, read_load
 from accelsim.spec.yaml.chips import load_chip
@@ -36,8 +38,8 @@ class Question:
     work begins for an item; ``urgent``: share of items that go before others; ``replicas``: chips with one queue.
     ``edges``: where inputs become codes, as for a run; ``inputs``: memory in which items are when their batch begins
     (``INPUTS``); ``longest``: tokens of the longest item of a batch, which kernels of attention compute for every item
-    (0: as many as the model has). ``site``: host and software around batches; ``prices``: a file with instances of the
-    user's."""
+    (0: as many as the model has). ``site``: host and software around batches; ``trace``: a file with requests, in place
+    of a load; ``prices``: a file with instances of the user's."""
 
     model: str
     on: str
@@ -57,6 +59,7 @@ class Question:
     longest: int = 0
     overrides: tuple[str, ...] = ()
     site: str | None = None
+    trace: Path | None = None
     prices: Path | None = None
 
 
@@ -84,7 +87,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """A question whose texts are read."""
+    """A question whose texts are read. ``trace``: recorded requests, None for those of ``load``."""
 
     question: Question
     rules: Dynamic
@@ -93,21 +96,37 @@ class Asked:
     load: Load
     timeout_s: float
     times: BatchTimes
+    trace: Trace | None = None
 
-    def run(self, load: Load, factor: float = 1.0) -> Flow:
-        """Simulate the service under a load; all batches take ``factor`` times as long."""
-        question, count, seed = self.question, self.question.requests, self.question.seed
-        ranks = URGENT + (generator(seed, 3).random(count) >= question.urgent)
-        kept = generator(seed, 4).random(count) < self.before.keep
-        rows = zip(arrivals(load, count, seed).tolist(), ranks.tolist(), kept.tolist(), strict=True)
+    def run(self, load: Load, factor: float = 1.0, change: Callable[[Cost], Cost] = lambda cost: cost) -> Flow:
+        """Simulate the service under a load; all batches take ``factor`` times as long. ``change``: of their costs."""
+        question = self.question
         host = Host(
             lambda number: self.before.seconds, lambda number: self.after.seconds, question.cores, self.rules.queue,
             self.timeout_s,
         )  # fmt: skip
         return simulate(
-            (Arrival(*row) for row in rows), self.rules, lambda size: self.times.cost(size).scaled(factor), host,
-            question.replicas, load.clients, load.think_s,
+            self._arrivals(load), self.rules, lambda size: change(self.times.cost(size).scaled(factor)), host,
+            question.replicas, load.clients, load.think_s, len(self.classes),
         )  # fmt: skip
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes of requests, in the order in which they go."""
+        return (self.trace and self.trace.classes) or CLASSES
+
+    def _arrivals(self, load: Load) -> Iterator[Arrival]:
+        """Yield the requests of a load, or those of the trace, so much closer together as its rate is higher."""
+        question, seed = self.question, self.question.seed
+        count = len(self.trace.arrivals) if self.trace else question.requests
+        kept = (generator(seed, 4).random(count) < self.before.keep).tolist()
+        if self.trace:
+            apart = self.load.rate / load.rate if load.rate < inf else 1.0
+            for each, needed in zip(self.trace.arrivals, kept, strict=True):
+                yield each._replace(arrival_s=apart * each.arrival_s, kept=needed)
+            return
+        ranks = URGENT + (generator(seed, 3).random(count) >= question.urgent)
+        yield from map(Arrival, arrivals(load, count, seed).tolist(), ranks.tolist(), kept)
 
     @cached_property
     def full(self) -> int:
@@ -155,6 +174,10 @@ def read(question: Question) -> Asked:
         after = read_work(question.after, "--after")
     with gather.also():
         timeout_s = _timeout_s(question.timeout)
+    trace = None
+    if question.trace is not None:
+        with gather.also():
+            trace = read_trace(question.trace)
     gather.check(question.model, check_there)
     with gather.also():
         known("inputs", question.inputs, INPUTS)
@@ -168,7 +191,8 @@ def read(question: Question) -> Asked:
         )
     gather.done()
     times.cost(1)
-    return Asked(question, rules, before, after, load, timeout_s, times)
+    load = load if trace is None else Load("trace", trace.rate)
+    return Asked(question, rules, before, after, load, timeout_s, times, trace)
 
 
 def _timeout_s(text: str) -> float:

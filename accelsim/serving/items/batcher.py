@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from typing import NamedTuple
 
@@ -94,17 +95,27 @@ class Batcher:
     ) -> None:
         self._env, self._rules, self._cost, self._line, self._done = env, rules, cost, line, done
         self._chips = [_Chip(rules.instances) for _ in range(chips)]
+        self._together = False
         self._woken_s = self._asked_s = -inf  # items due until then may go; the last time to look again
         self.batches: list[Batch] = []
 
     def take(self, item: Item) -> None:
         """Let an item wait for its batch."""
+        item.joined_s = self._env.now
         self._line.join(item)
+        self._look()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let several items join before a batch may begin."""
+        self._together = True
+        yield
+        self._together = False
         self._look()
 
     def _look(self) -> None:
         """Begin the batches that may begin now, or look again when the oldest item is due."""
-        while (chip := max(self._chips, key=lambda each: each.idle)).idle:
+        while not self._together and (chip := max(self._chips, key=lambda each: each.idle)).idle:
             self._line.drop()
             due_s = self._line.oldest_s(self._rules.most) + self._rules.delay_s
             size = self._rules.size(len(self._line), max(self._env.now, self._woken_s) >= due_s)
@@ -140,6 +151,7 @@ class Batcher:
         def end(event: simpy.Event) -> None:
             chip.idle += 1
             for item in items:
+                item.done_s = self._env.now
                 self._done(item)
             self._look()
 

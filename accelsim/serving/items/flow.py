@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -11,7 +13,7 @@ import simpy
 
 from accelsim.serving.items.batcher import Batch, Batcher, Cost, Dynamic
 from accelsim.serving.items.cores import Cores, Stage
-from accelsim.serving.items.line import Arrival, Item, Line
+from accelsim.serving.items.line import RANKS, Arrival, Item, Line
 
 Work = Callable[[int], float]
 """Seconds that a core needs for the item of a number."""
@@ -35,11 +37,13 @@ class Host(NamedTuple):
 
 @dataclass(frozen=True)
 class Flow:
-    """A service as it was simulated: items in order of arrival, batches in order of start, busy seconds of cores."""
+    """A service as it was simulated: items in order of arrival, batches in order of start, busy seconds of cores.
+    ``sizes``: items of each request, in that order; empty where each has one."""
 
     items: tuple[Item, ...]
     batches: tuple[Batch, ...]
     core_s: float
+    sizes: tuple[int, ...] = ()
 
     @property
     def span_s(self) -> float:
@@ -48,8 +52,17 @@ class Flow:
 
     @property
     def answered(self) -> list[Item]:
-        """Items with an answer."""
-        return [each for each in self.items if not each.lost]
+        """Requests with an answer, each as the item that left last."""
+        return [each for each in self.requests if not each.lost]
+
+    @cached_property
+    def requests(self) -> tuple[Item, ...]:
+        """Each request as that of its items that left last; if some got no answer, as the first of these."""
+        if not self.sizes:
+            return self.items
+        left = iter(self.items)
+        groups = ([*islice(left, size)] for size in self.sizes)
+        return tuple(next((e for e in group if e.lost), max(group, key=lambda e: e.end_s)) for group in groups)
 
 
 def simulate(
@@ -60,13 +73,14 @@ def simulate(
     chips: int = 1,
     clients: int = 0,
     think_s: float = 0.0,
+    ranks: int = RANKS,
 ) -> Flow:
-    """Simulate a service until all items have left it. ``cost``: that of a batch of a size.
+    """Simulate a service until all items have left it. ``cost``: that of a batch of a size; ``ranks``: classes.
 
     ``clients``: a closed loop: so many users, each of whom sends the next item ``think_s`` after the one before has
     left, whatever arrivals say; 0: an open loop.
     """
-    env, items, left = simpy.Environment(), list[Item](), iter(arrivals)
+    env, items, sizes, left = simpy.Environment(), list[Item](), list[int](), iter(arrivals)
 
     def leave(item: Item, why: str = "") -> None:
         item.end_s, item.lost = env.now, why
@@ -74,6 +88,15 @@ def simulate(
             env.process(client())
 
     def send(arrival: Arrival) -> None:
+        sizes.append(arrival.items)
+        if arrival.items == 1:
+            add(arrival)
+            return
+        with batcher.together():
+            for _ in range(arrival.items):
+                add(arrival)
+
+    def add(arrival: Arrival) -> None:
         items.append(Item(len(items), arrival))
         cores.take(items[-1], before)
 
@@ -87,13 +110,15 @@ def simulate(
             yield env.timeout(max(0.0, arrival.arrival_s - env.now))
             send(arrival)
 
-    cores = Cores(env, host.cores, Line(env, leave, host.queue, host.timeout_s))
+    cores = Cores(env, host.cores, Line(env, leave, host.queue, host.timeout_s, ranks))
     done = Stage(host.after, "after_s", leave)
     batcher = Batcher(
-        env, rules, cost, chips, Line(env, leave, rules.queue, host.timeout_s), lambda item: cores.take(item, done)
-    )
+        env, rules, cost, chips, Line(env, leave, rules.queue, host.timeout_s, ranks),
+        lambda item: cores.take(item, done),
+    )  # fmt: skip
     before = Stage(host.before, "before_s", lambda item: (batcher.take if item.arrival.kept else leave)(item))
     for process in [client] * clients or [openly]:
         env.process(process())
     env.run()
-    return Flow(tuple(items), tuple(batcher.batches), cores.busy_s)
+    many = tuple(sizes) if len(items) > len(sizes) else ()
+    return Flow(tuple(items), tuple(batcher.batches), cores.busy_s, many)

@@ -15,21 +15,23 @@ from accelsim.serving.requests import NEVER
 FULL, LATE = "queue full", "timeout"
 """Why an item gets no answer."""
 RANKS = 2
-"""Classes of items; those of class 0 go before those of class 1."""
+"""Usual classes of items; those of class 0 go before those of class 1."""
 
 
 class Arrival(NamedTuple):
-    """An item that comes: seconds of its arrival, its class, and whether it needs the chip."""
+    """A request that comes: seconds of its arrival, its class, whether it needs the chip, and its ``items``."""
 
     arrival_s: float
     rank: int = 1
     kept: bool = True
+    items: int = 1
 
 
 @dataclass(slots=True, eq=False)
 class Item:
     """An item and what became of it: ``since_s``, when it joined the line that it is in; seconds in lines, on the host
-    before, in transfers, on the chip, on the host after; when it left, and why without an answer."""
+    before, in transfers, on the chip, on the host after; when it joined the line of the chips, when its batch ended,
+    when it left, and why without an answer."""
 
     number: int
     arrival: Arrival
@@ -39,6 +41,8 @@ class Item:
     transfer_s: float = 0.0
     chip_s: float = 0.0
     after_s: float = 0.0
+    joined_s: float = NEVER
+    done_s: float = NEVER
     end_s: float = NEVER
     lost: str = ""
 
@@ -53,10 +57,11 @@ class Line:
     their turn comes. ``lose`` is told which items are lost, and why."""
 
     def __init__(
-        self, env: simpy.Environment, lose: Callable[[Item, str], None], limit: float = inf, timeout_s: float = inf
-    ) -> None:
+        self, env: simpy.Environment, lose: Callable[[Item, str], None], limit: float = inf, timeout_s: float = inf,
+        ranks: int = RANKS,
+    ) -> None:  # fmt: skip
         self._env, self._lose, self._limit, self._timeout_s = env, lose, limit, timeout_s
-        self._ranks = [deque[Item]() for _ in range(RANKS)]
+        self._ranks = [deque[Item]() for _ in range(ranks)]
 
     def __len__(self) -> int:
         return sum(map(len, self._ranks))

@@ -22,7 +22,7 @@ Latencies = dict[str, dict[str, Figure]]
 
 
 def latencies(flow: Flow) -> Latencies:
-    """Return mean and percentiles of each stage, s, over items with an answer; empty without one."""
+    """Return mean and percentiles of each stage, s, over requests with an answer; empty without one."""
     items = flow.answered
     found = {name: np.array([getattr(each, f"{name}_s") for each in items]) for name in STAGES}
     return {
@@ -33,8 +33,8 @@ def latencies(flow: Flow) -> Latencies:
 
 
 def within(flow: Flow, limit_s: float) -> float:
-    """Return the share of items that are answered within a time, s; lost items are not."""
-    return sum(each.e2e_s <= limit_s for each in flow.answered) / len(flow.items)
+    """Return the share of requests that are answered within a time, s; lost ones are not."""
+    return sum(each.e2e_s <= limit_s for each in flow.answered) / len(flow.requests)
 
 
 def use(asked: Asked, flow: Flow) -> dict[str, float]:
@@ -56,12 +56,12 @@ def joules(asked: Asked, flow: Flow) -> float:
 
 def grows_per_s(flow: Flow) -> float:
     """Return by how many items a second the service fills, see ``growth_per_s``."""
-    return growth_per_s([each.arrival.arrival_s for each in flow.items], [each.end_s for each in flow.items])
+    return growth_per_s([each.arrival.arrival_s for each in flow.requests], [each.end_s for each in flow.requests])
 
 
 def lost(flow: Flow) -> Mapping[str, int]:
-    """Return how many items got no answer, by reason."""
-    return Counter(item.lost for item in flow.items if item.lost)
+    """Return how many requests got no answer, by reason."""
+    return Counter(each.lost for each in flow.requests if each.lost)
 
 
 def sizes(flow: Flow) -> Mapping[int, int]:

@@ -46,3 +46,15 @@ def read_dynamic(text: str) -> Dynamic:
     gather.refuse(not 0 <= delay_s < float("inf"), f"delay={given.get('delay')}", WHERE, KEYS["delay"])
     gather.done()
     return Dynamic(most, delay_s, tuple(sorted(size for size in prefer if size)), instances, queue)
+
+
+def text_of(rules: Dynamic) -> str:
+    """Return the text of rules, which ``read_dynamic`` reads."""
+    usual = Dynamic()
+    given = {
+        "max": str(rules.most), "delay": f"{rules.delay_s * 1e3:.9g}ms", "prefer": "/".join(map(str, rules.prefer)),
+        "instances": str(rules.instances), "queue": f"{rules.queue:.0f}",
+    }  # fmt: skip
+    plain = dict(zip(given, usual, strict=True))
+    stated = [f"{key}={text}" for (key, text), value in zip(given.items(), rules, strict=True) if value != plain[key]]
+    return f"{NAME}:{','.join(stated)}" if stated else NAME

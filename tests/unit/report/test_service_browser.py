@@ -89,3 +89,29 @@ def test_a_request_can_be_pointed_at_chosen_and_zoomed_to(browser: Any, folder: 
             told |= set(chart.locator(".tip").all_inner_texts())
         assert any(text.startswith("request ") and "tokens of prompt" in text for text in told)
         assert found.clean
+
+
+def test_the_page_of_items_is_drawn(browser: Any, tmp_path: Path) -> None:
+    given = (
+        "serve",
+        "mlp?hidden=64",
+        "--on",
+        "t4",
+        "--load",
+        "poisson:20000/s",
+        "--requests",
+        "60",
+        "--before",
+        "50us",
+    )
+    with unpainted():
+        done = CliRunner().invoke(
+            main, [*given, "--scheduler", "dynamic:max=4,delay=1ms", "--out", str(tmp_path / "out")]
+        )
+    assert done.exit_code == 0, done.output
+    with opened(browser, tmp_path / "out" / "report.html") as found:
+        for name in PICTURES:
+            assert found.page.locator(f"[data-part={name}] canvas").count(), name
+        words = found.page.locator("article").inner_text()
+        assert ("binds: with" in words or "no single part binds" in words) and "What would help" in words
+        assert found.clean
