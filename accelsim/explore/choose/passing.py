@@ -189,8 +189,26 @@ def _buffers_J(name: str, products: Sequence[Multiplied], each_B: float, loaded_
     away_B = sum(size_B for size_B in sizes if size_B > room_B)
     write_J, read_J = prices[buffer, WRITE], prices[buffer, READ]
     away_J = min((prices[each, READ] + prices[each, WRITE] for each in _near(chip)), default=0.0)
+    away_B += _apart_B(products, each_B, room_B)
+    sides = [numbers * each_B for own in products for numbers in own.sides.values()]
+    fetch_J = write_J + min((prices[each, READ] for each in _near(chip)), default=0.0)
+    sides_J = sum(sides) * read_J + sum(size_B for size_B in sides if size_B > room_B) * fetch_J
     loaded_J = loaded_B * min(write_J, prices[roles.weights, WRITE])
-    return sum(sizes) * write_J + away_B * (write_J + read_J + away_J) + loaded_J
+    return sum(sizes) * write_J + away_B * (write_J + read_J + away_J) + sides_J + loaded_J
+
+
+def _apart_B(products: Sequence[Multiplied], each_B: float, room_B: float) -> float:
+    """Return the least bytes of results that leave the chip although each of them fits: a result, and the one that is
+    added to it, are there at one time. Each result counts once, those of the whole pass do not."""
+    seen, found = set(products[-1].after), 0.0
+    for place, own in enumerate(products):
+        for other, numbers in own.sides.items():
+            added_B, result_B = numbers * each_B, own.gemm.groups * own.gemm.M * own.gemm.N * each_B
+            apart = added_B == result_B <= room_B < added_B + result_B
+            if apart and not seen & {place, other}:
+                seen |= {place, other}
+                found += added_B
+    return found
 
 
 @cache

@@ -44,14 +44,19 @@ class Multiplied(NamedTuple):
     """A product of a pass; its second operand has a name if that is learnt.
 
     ``after``: products that it waits for, by their places, with how many numbers functions make of their results first;
-    ``between``: numbers of an intermediate result that no product before reads, else 0; ``beside``: numbers of other
-    results that functions add to its own.
+    ``between``: numbers of an intermediate result that no product before reads, else 0; ``sides``: other results that
+    functions add to its own, by the last product in each: how many numbers.
     """
 
     gemm: Gemm
     after: Mapping[int, float]
     between: float = 0.0
-    beside: float = 0.0
+    sides: Mapping[int, float] = {}
+
+    @property
+    def beside(self) -> float:
+        """Return the numbers of all other results that functions add to its own."""
+        return sum(self.sides.values())
 
 
 NOTHING = Gemm(0, 0, 0, 0, "", "")
@@ -135,7 +140,7 @@ def in_batch(one: Sequence[Multiplied], two: Sequence[Multiplied], batch: int) -
             grown(a.gemm, b.gemm),
             {place: line(numbers, b.after[place]) for place, numbers in a.after.items()},
             line(a.between, b.between),
-            line(a.beside, b.beside),
+            {place: line(numbers, b.sides[place]) for place, numbers in a.sides.items()},
         )
         for a, b in zip(one, two, strict=True)
     ]
@@ -163,8 +168,9 @@ def multiplied(graph: Graph) -> Sequence[Multiplied]:
             before = {len(found) - 1: numbers if biased else 0.0}
         elif (op := find(node.op)) is not None and op.family in FUNCTIONS:
             last = max(before, default=0)
-            if last and any(name in made and last not in made[name] for name in node.inputs):
-                found[last] = found[last]._replace(beside=found[last].beside + numbers)
+            others = [name for name in node.inputs if name in made and last not in made[name]] if last else []
+            sides = {max(made[name], default=0): float(graph.tensors[name].elements) for name in others}
+            found[last] = found[last]._replace(sides={**found[last].sides, **sides}) if sides else found[last]
             made_by = node_work(graph, node).ops if op.kind == "normalise" and op.name not in ABSORBED else 0
             before = {place: more + max(numbers, made_by) for place, more in before.items()}
         made |= dict.fromkeys(node.outputs, before)

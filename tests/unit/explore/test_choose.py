@@ -24,10 +24,11 @@ from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered
 from accelsim.explore.choose.checks import checked, with_limits
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
+from accelsim.explore.choose.passing import _apart_B
 from accelsim.explore.choose.question import UNITS, Question
 from accelsim.explore.choose.search import AIMS, Searched, search
 from accelsim.explore.choose.services import load_of
-from accelsim.explore.choose.work import work_of
+from accelsim.explore.choose.work import Multiplied, work_of
 from accelsim.explore.sweep.point import Known, Point, outcome
 from accelsim.explore.sweep.store import Store
 from accelsim.limits import read_limits
@@ -119,7 +120,7 @@ def test_energy_is_not_bounded_beyond_the_design_power(chip: str, store: Store) 
     assert entry.facts is not None and 0 < entry.bound.least[ENERGY] <= cast(float, entry.facts[ENERGY])
 
 
-@pytest.mark.parametrize("model", ["gemm?M=300,N=520,K=1100", "digits-cnn", DECODER])
+@pytest.mark.parametrize("model", ["gemm?M=300,N=520,K=1100", "digits-cnn", "resnet18?resolution=64", DECODER])
 @pytest.mark.parametrize("chip", ["gaudi", "trainium1"])
 def test_arrays_take_no_less_than_their_closed_forms(chip: str, model: str, store: Store) -> None:
     question = Question(model, on=(chip,), batch=2)
@@ -133,12 +134,28 @@ def test_arrays_are_bounded_by_their_folds_and_their_accesses() -> None:
     question, chip = Question("gemm?M=4096,N=640,K=1152", on=("gaudi",), batch=1), spec_of("gaudi")
     (candidate,) = enumerate_all(question, offered(question))
     (unit,) = (each for each in units(chip).values() if each.type == "systolic")
-    asked = [(Gemm(1, 4096, 640, 1152, "", "w"), 0.0)]
-    (found,) = ENGINES["systolic"].least(chip, unit, "bf16", asked, price_list(chip)) or ()
+    asked = [(Gemm(1, rows, 640, 1152, "", "w"), 0.0) for rows in (4096, 16)]
+    found, few = ENGINES["systolic"].least(chip, unit, "bf16", asked, price_list(chip)) or ()
     assert found.seconds == pytest.approx(5 * 5 * 4096 / 1.6e9)  # 256 x 128 PEs at 1.6 GHz, a row in each clock
     least, entering = bound_of(question, candidate).least, 4096 * 1152 * 2 / chip.memories["pcie_memory"].rate_Bps
     assert least["latency_s"] == pytest.approx(max(found.seconds, entering))
     assert least[ENERGY] > found.joules > 1.5 * 4096 * 640 * 1152 * float(chip.energy.mac["bf16"])
+    assert (
+        few.seconds >= (24 * 256 + 16) / 1.6e9
+    )  # a fold of few rows waits for the next weights, one row in each clock
+    assert few.lasting > few.seconds + (256 + 128 - 3) / 1.6e9  # sums leave the array after the last row
+
+
+def test_a_result_and_what_is_added_to_it_do_not_both_stay() -> None:
+    def added(other: int, rows: int) -> Multiplied:
+        return Multiplied(Gemm(1, rows, 8, 4, "", "w"), {}, 0.0, {other: rows * 8.0})
+
+    start, end = Multiplied(Gemm(0, 0, 0, 0, "", ""), {}), Multiplied(Gemm(0, 0, 0, 0, "", ""), {4: 0.0})
+    chain = [start, Multiplied(Gemm(1, 8, 8, 4, "", "w"), {0: 0.0}), added(1, 8), added(2, 8), added(3, 8), end]
+    assert _apart_B(chain, 2.0, 256.0) == 0  # 128 bytes each: both fit
+    assert _apart_B(chain, 2.0, 255.0) == 128  # 1 or 2; 3 is added to 2, which may have gone, and 4 leaves anyway
+    assert _apart_B([*chain[:4], added(5, 8), added(4, 8), end], 2.0, 255.0) == 128
+    assert _apart_B(chain, 2.0, 100.0) == 0  # none fits: they are counted elsewhere
 
 
 @pytest.mark.parametrize(("on", "batch"), [("h100-sxm", 1), ("dgx-h100", 16)])
