@@ -35,7 +35,8 @@ from accelsim.report.answer import Answer
         metavar="NAME[:KEY=VALUE,...]")  # fmt: skip
 @add_options(serve_tokens.OPTIONS)
 @serve_capacity.limits
-@option("--dtype", "Number format; default: that of the chip.", "")
+@option("--dtype", "Number format; default: that of the chip; checkpoint: those of a language model's own weights, "
+        "such as MXFP4 experts beside 16 bits.", "")  # fmt: skip
 @serve_capacity.option
 @add_options(serve_items.OPTIONS)
 @option("--site", "Host and software around the chips, a file or a name: vllm-server adds the engine, the network and "

@@ -240,6 +240,9 @@ def remarks(found: Served) -> Iterator[str]:
         routing = read_routing(found.question.setting.routing)
         word = "uniformly" if routing == UNIFORM else f"by the routing {routing}"
         yield f"Tokens choose their experts {word}: a step reads the weights of as many as expected."
+    if found.model.style.quantised and not found.question.setting.dtype:
+        method = found.model.style.quantised.method.upper()
+        yield f"All weights are in {found.devices.dtype}; those published are partly in {method}: --dtype checkpoint."
     if told := found.load.note(len(found.service.sequences)):
         yield told
     if site := found.question.setting.site:

@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from accelsim.account.interval import parts
 from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.serving.checkpoint import CHECKPOINT, Mixed, mixed_of
 from accelsim.cluster.serving.exchange import sent
 from accelsim.cluster.serving.pieces import Call, Piece
 from accelsim.cluster.step.costs import PLAIN, Cost, Setting, cost_of, format_of
 from accelsim.cluster.step.fleet import Comm, Fleet
+from accelsim.cluster.step.transformer import Transformer
 from accelsim.compiler.numbers.formats import memory_format, pair, serves_narrow, short_float
 from accelsim.compiler.state import SERVING
 from accelsim.formats.table import FP4_BLOCKS, get
@@ -66,6 +68,7 @@ def widths(chip: Chip, setting: Setting) -> Widths:
     """Return the bytes of a decoder's elements on a chip. Beside narrow layers of a serving stack, activations have 16
     bits. Scales of groups are left out: 1/128 of 16 bits per weight of 4."""
     dtype = setting.dtype or format_of(chip)
+    dtype = short_float(chip) or dtype if dtype == CHECKPOINT else dtype
     weights, inputs = (dtype, dtype) if dtype in FP4_BLOCKS else pair(dtype)
     activations = inputs
     if serves_narrow(chip, setting.fusion or SERVING, dtype):
@@ -81,11 +84,26 @@ class Devices:
     fleet: Fleet
     setting: Setting = PLAIN
     known: dict[Hashable, PieceCost] = field(default_factory=dict)
+    _mixed: dict[Transformer, Mixed] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:
-        """Format of weights, activations and caches: that of the first chip."""
+        """Format of weights, activations and caches: that of the first chip, or ``CHECKPOINT``."""
         return self.setting.dtype or format_of(self.fleet.chips[0])
+
+    def mixed(self, model: Transformer) -> Mixed | None:
+        """Return the formats of a model's own checkpoint, None where all weights have one. Raises UsageError."""
+        if self.dtype == CHECKPOINT and model not in self._mixed:
+            self._mixed[model] = mixed_of(model, self.fleet.chips[0])
+        return self._mixed.get(model)
+
+    def weights_B(self, model: Transformer, piece: Piece) -> Fraction:
+        """Return the bytes of the weights of a piece."""
+        total = piece.learnt * self.widths.weight
+        if mixed := self.mixed(model):
+            narrow = sum(piece.graph.tensors[name].elements for name in mixed.narrow_weights(piece.graph))
+            total += narrow * (Fraction(FORMAT_BYTES[mixed.weights]) - self.widths.weight)
+        return total
 
     @cached_property
     def widths(self) -> Widths:
@@ -123,28 +141,29 @@ class Devices:
         graph = piece.graph if fullest else piece.other or piece.graph
         shapes = tuple((name, tensor.shape) for name, tensor in graph.tensors.items())
         loads = tuple(node.attrs["reached"] for node in graph.nodes if "reached" in node.attrs)
-        key = (chip.name, id(chip), piece.name, shapes, loads)
+        mixed = self.mixed(call.model)
+        dtype, layers = mixed.request(graph) if mixed else (self.dtype, {})
+        key = (chip.name, id(chip), piece.name, shapes, loads, dtype, *layers.items())
         if key not in self.known:
             setting = self.setting
             request = Request(
-                graph, chip, dtype=self.dtype, values="off", edges="outside", ignore_capacity=True,
-                fusion=setting.fusion or SERVING, site=setting.site, quantiser=setting.quantiser,
+                graph, chip, dtype=dtype, layer_dtype=layers or None, values="off", edges="outside",
+                ignore_capacity=True, fusion=setting.fusion or SERVING, site=setting.site, quantiser=setting.quantiser,
                 kv_dtype=setting.kv_dtype,
             )  # fmt: skip
-            self.known[key] = _cost(execute(prepare(request)), call, piece, self.widths)
+            self.known[key] = _cost(execute(prepare(request)), ceil(self.weights_B(call.model, piece)), self.widths)
         return self.known[key]
 
 
-def _cost(run: Run, call: Call, piece: Piece, widths: Widths) -> PieceCost:
+def _cost(run: Run, weights_B: int, widths: Widths) -> PieceCost:
     launched = sum(step.node.engine not in (*ELSEWHERE, "dma") for step in run.program.steps)
     cost = cost_of(run, limited=False)._replace(kernels=launched)
-    weights = ceil(piece.learnt * widths.weight)
     needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
     held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)
     graph = run.program.graph
     caches = sum(graph.tensors[name].elements for name in graph.states.values() if "cache" in name)
     kept = ceil(caches * widths.cache)
-    return PieceCost(cost, products_s(run), max(0, held - weights - kept), parts(run) is not None)
+    return PieceCost(cost, products_s(run), max(0, held - weights_B - kept), parts(run) is not None)
 
 
 def products_s(run: Run) -> float:

@@ -275,7 +275,7 @@ def needs(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bo
         weights = working = 0
         for piece, times in layout.stage(call, stage):
             shared = piece.name == HEAD and layout.model.tied and stage == 0
-            weights += 0 if shared else ceil(times * piece.learnt * devices.widths.weight)
+            weights += 0 if shared else ceil(times * devices.weights_B(layout.model, piece))
             if not permanent:
                 made = devices.piece(call, piece, plan.rank(stage, 0, 0))
                 working = max(working, made.working_B + devices.message_B(piece.received))

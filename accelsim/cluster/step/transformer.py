@@ -22,7 +22,7 @@ LARGE = 10**9
 """Parameters from which on a model is large."""
 
 
-PLAIN_FIELDS = ("gated", "rope", "context", "tied", "epsilon", "dropout")
+PLAIN_FIELDS = ("gated", "rope", "context", "tied", "epsilon", "dropout", "quantised")
 """Fields of a style in which plain decoders differ."""
 EXPERT_INPUTS: Mapping[str, tuple[int, ...]] = {"ExpertMatMul": (1,), "Gather": (0,)}
 """Operator of a layer -> inputs that are weights of experts, of which a token meets some."""

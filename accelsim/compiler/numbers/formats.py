@@ -125,7 +125,12 @@ def check_formats(state: State) -> None:
 def in_blocks(state: State) -> str:
     """Return the format of blocks of FP4 that was asked for, of which a run has one; '' for none."""
     asked = [state.dtype, *state.options.layers.values()]
-    return next((name for name in asked if name in FP4_BLOCKS), "")
+    return next((block for name in asked if (block := block_of(name))), "")
+
+
+def block_of(request: str) -> str:
+    """Return the format of blocks of FP4 of the weights of a request ('mxfp4', 'mxfp4xbf16'); '' for none."""
+    return next((name for name in FP4_BLOCKS if request == name or request.startswith(f"{name}x")), "")
 
 
 def canonical(name: str) -> str:
@@ -141,7 +146,8 @@ def memory_format(name: str) -> str:
 
 def multiplied(request: str) -> str:
     """Return the request as it is multiplied: blocks of FP4 with scales are FP4 to everything but memories."""
-    return FP4 if request in FP4_BLOCKS else request
+    block = block_of(request)
+    return FP4 + request[len(block) :] if block else request
 
 
 def resolve(chip: Chip, asked: str, emulate: bool = False) -> Operands:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -13,7 +14,7 @@ from accelsim.workload.zoo.config_facts import MISSING, Facts, read_facts
 from accelsim.workload.zoo.entry import READERS, Entry
 from accelsim.workload.zoo.language import entry_of
 from accelsim.workload.zoo.rotary import STRETCHES, magnitude
-from accelsim.workload.zoo.style import PLAIN, Experts, Latent, Rope, Style
+from accelsim.workload.zoo.style import PLAIN, Experts, Latent, Quantised, Rope, Style
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,30 @@ def _style(facts: Facts, family: Family) -> Style:
         windows=_windows(facts, family),
         latent=latent,
         experts=_experts(facts, family),
+        quantised=_quantised(facts),
     )
+
+
+METHODS = ("mxfp4", "awq", "gptq", "fp8")
+"""Methods of quantised weights that are read; other files are read without theirs."""
+
+
+def _quantised(facts: Facts) -> Quantised | None:
+    """Return the quantised weights that a file states; None for none, or by an unknown method."""
+    given = facts.table("quantization_config")
+    if given.get("quant_method") not in METHODS:
+        return None
+    inner = replace(facts, values=given, defaults={})
+    kept = given.get("modules_to_not_convert") or given.get("ignored_layers") or []
+    if not isinstance(kept, list) or not all(isinstance(each, str) for each in kept):
+        facts.refuse("modules_to_not_convert", f"modules_to_not_convert = {kept!r}", "a list of names")
+        kept = []
+    if single := [each for each in kept if re.search(r"layers\.\d", each)]:
+        facts.refuse(
+            "modules_to_not_convert", f"{single[0]} alone", "modules of all layers, such as model.layers.*.mlp"
+        )
+    names = tuple(re.sub(r"^(re:)?(\.\*)?(model\.)?(layers\.\*\.)?", "", each).rstrip("$") for each in kept)
+    return Quantised(given["quant_method"], inner.whole("bits", default=0, least=0), names)
 
 
 def _latent(facts: Facts) -> Latent | None:

@@ -56,6 +56,15 @@ class Experts:
         return {name: value for name, value in named.items() if value != getattr(Experts, name)}
 
 
+class Quantised(NamedTuple):
+    """Quantised weights of a checkpoint: the method, the bits of a weight (0: as the method has it), and the modules
+    that keep 16 bits, within their layers."""
+
+    method: str
+    bits: int = 0
+    kept: tuple[str, ...] = ()
+
+
 class Layer(NamedTuple):
     """Kind of a layer: tokens that attention sees (0: all before), whether it has experts."""
 
@@ -80,7 +89,8 @@ class Style:
     normalised too. ``scaled``: the embedding times the root of its width. ``score_scale``: factor of scores (0: one
     over the root of the elements of a head). ``score_cap``, ``logit_cap``: cap tanh(x / cap) (0: none). ``sinks``: a
     learnt score of each head that takes part in the softmax. ``windows``: tokens that the layers see, again and again
-    in this order (0: all); ``local``: positions of the layers with a window, where they differ.
+    in this order (0: all); ``local``: positions of the layers with a window, where they differ. ``quantised``: weights
+    of the published checkpoint.
     """
 
     gated: bool = True
@@ -102,6 +112,7 @@ class Style:
     local: Rope | None = None
     latent: Latent | None = None
     experts: Experts | None = None
+    quantised: Quantised | None = None
 
     def layer(self, index: int) -> Layer:
         """Return the kind of a layer."""
