@@ -17,7 +17,6 @@ from accelsim.serving.asked import Served
 from accelsim.serving.capacity import GROWS
 from accelsim.serving.history import watts
 from accelsim.serving.measures import MEASURES, SHARES, Figure, grown_per_s, latencies, tpot_s, ttft_s, within
-from accelsim.serving.service import Service
 from accelsim.version import tool_version
 from accelsim.workload.routing import UNIFORM, read_routing
 
@@ -87,7 +86,8 @@ def _cell(key: str, row: Facts) -> str:
 def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     """Return the facts for JSON; the unit is the end of each key."""
     question, service = found.question, found.service
-    span, out = service.span_s, sum(each.request.output for each in service.sequences)
+    done, steps = service.done, sum(map(len, service.steps))
+    span, out = service.span_s, int(done["output"].sum())
     joules = found.joules
     tables = found.last.times.tables
     return {
@@ -96,20 +96,20 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "scheduler": question.scheduler, "site": question.setting.site,
         "trace": None if question.trace is None else str(question.trace),
         "load": question.load, "lengths": question.lengths, "seed": question.seed,
-        "requests": len(service.sequences), "span_s": span, "requests_per_s": len(service.sequences) / span,
-        "prompt_tokens": sum(each.request.prompt for each in service.sequences), "output_tokens": out,
+        "requests": len(done), "span_s": span, "requests_per_s": len(done) / span,
+        "prompt_tokens": int(done["prompt"].sum()), "output_tokens": out,
         "output_tokens_per_s": out / span, "energy_J": joules, "energy_per_output_token_J": joules / out,
         **service_cost.facts(found),
         "busy": service.busy,
         "blocks": found.last.blocks, "block_tokens": found.page, "block_B": found.last.block_B,
         "block_layers": found.last.layers,
-        "most_blocks_held": max(max(steps.held, default=0) for steps in found.decoders),
-        "preemptions": sum(each.preempted for each in service.sequences),
-        "tokens_computed_again": sum(each.again for each in service.sequences),
+        "most_blocks_held": max(int(each.column("held").max(initial=0)) for each in found.decoders),
+        "preemptions": int(done["preempted"].sum()),
+        "tokens_computed_again": int(done["again"].sum()),
         "disaggregate": question.disaggregate or None, "transfer_s": service.moved_s, "transfer_J": service.moved_J,
         "speculate": question.speculate or None, "tokens_per_decode": _per_decode(found, out),
-        "prefix_hit_rate": _hit_rate(service),
-        "mean_decoding": _mean_decoding(found), "steps": sum(len(steps.end_s) for steps in service.steps),
+        "prefix_hit_rate": _hit_rate(found),
+        "mean_decoding": _mean_decoding(found), "steps": steps,
         "queue_grows_per_s": grown_per_s(service) if not found.load.clients else None,
         "limits_s": dict(limits), "within_limits": within(service, limits) if limits else None,
         "steps_simulated": {name: sum(each.times.tables[name].simulated for each in found.groups) for name in tables},
@@ -117,24 +117,26 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     }  # fmt: skip
 
 
-def _hit_rate(service: Service) -> float | None:
+def _hit_rate(found: Served) -> float | None:
     """Share of the tokens of all prompts that were kept from others; None where no prompt shares any."""
-    requests = [each.request for each in service.sequences]
-    if not any(each.prefix for each in requests):
+    if not any(each.prefix for each in found.requests):
         return None
-    return sum(each.cached for each in service.sequences) / sum(each.prompt for each in requests)
+    done = found.service.done
+    return int(done["cached"].sum()) / int(done["prompt"].sum())
 
 
 def _mean_decoding(found: Served) -> float:
     """Sequences that decode at one time, on average over the time of steps, of a replica."""
-    seconds = np.concatenate([np.array(steps.seconds) for steps in found.decoders])
-    return float(np.average(np.concatenate([np.array(steps.decoding) for steps in found.decoders]), weights=seconds))
+    decoding, seconds = (
+        np.concatenate([steps.column(name) for steps in found.decoders]) for name in ("decoding", "seconds")
+    )
+    return float(np.average(decoding, weights=seconds))
 
 
 def _per_decode(found: Served, out: int) -> float | None:
     """Tokens that a request gets in a step that decodes; None without such steps."""
-    steps = sum(sum(steps.decoding) for steps in found.decoders)
-    return (out - len(found.service.sequences)) / steps if steps else None
+    steps = sum(decoding * count for each in found.decoders for decoding, count in each.by_decoding.items())
+    return (out - len(found.service.done)) / steps if steps else None
 
 
 def _error(found: Served) -> float:
@@ -146,7 +148,7 @@ def sentences(found: Served, figures: Facts) -> Iterator[str]:
     """Yield what a user should know first. ``figures``: facts of the service."""
     service, limits = found.service, figures["limits_s"]
     grows, load = figures["queue_grows_per_s"], found.load
-    served = f"{count_of(len(service.sequences), 'request')} in {si(figures['span_s'], 's')}"
+    served = f"{count_of(len(service.done), 'request')} in {si(figures['span_s'], 's')}"
     if grows is not None and grows > GROWS * load.rate:
         yield (
             f"No steady state: {si(load.rate)} requests a second are more than the service computes, and "
@@ -212,7 +214,7 @@ def _blocks(found: Served) -> str:
 def _prompts(found: Served) -> Iterator[tuple[str, object]]:
     """Yield what separate replicas for prompts are, and what their keys and values take to the others."""
     if len(found.groups) > 1:
-        first, count = found.groups[0], len(found.service.sequences)
+        first, count = found.groups[0], len(found.service.done)
         tp = first.times.plan.tp
         many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
         yield "prompts on", f"{count_of(first.count, 'replica')}, {many} each"
@@ -243,7 +245,7 @@ def remarks(found: Served) -> Iterator[str]:
     if found.model.style.quantised and not found.question.setting.dtype:
         method = found.model.style.quantised.method.upper()
         yield f"All weights are in {found.devices.dtype}; those published are partly in {method}: --dtype checkpoint."
-    if told := found.load.note(len(found.service.sequences)):
+    if told := found.load.note(len(found.service.done)):
         yield told
     if site := found.question.setting.site:
         yield f"The serving engine, its network and its tokenizer are those of {site}."
@@ -253,10 +255,10 @@ def remarks(found: Served) -> Iterator[str]:
 
 def over_time(found: Served) -> Picture:
     """Draw requests that run and wait, and blocks held, of the replica with most steps; and the power of all."""
-    steps = max(found.service.steps, key=lambda each: len(each.end_s))
-    take = np.unique(np.linspace(0, len(steps.end_s) - 1, PLACES).astype(int))
-    time, running = np.array(steps.end_s)[take], np.array(steps.running)[take]
-    waiting, held = np.array(steps.waiting)[take], np.array(steps.held)[take] / found.last.blocks * 100
+    steps = max(found.service.steps, key=len)
+    take = np.unique(np.linspace(0, len(steps.column("end_s")) - 1, PLACES).astype(int))
+    time, running, waiting, held = (steps.column(name)[take] for name in ("end_s", "running", "waiting", "held"))
+    held = held / found.last.blocks * 100
     seconds, used = Axis("time", "s"), Axis("% in use", low=0, high=100)
     marks = [
         area(time, np.zeros(len(time)), running, "running", color=BLUE),

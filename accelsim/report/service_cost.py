@@ -94,8 +94,7 @@ def chip_of(found: Served) -> str:
 def spent(hour: Hour | None, groups: Sequence[Group], service: Service) -> Spent:
     """Return what a million tokens of a service on replicas take, at the price of an ``hour`` of each device."""
     parts = shares(groups, service)
-    tokens_in = sum(each.request.prompt for each in service.sequences)
-    tokens_out = sum(each.request.output for each in service.sequences)
+    tokens_in, tokens_out = (int(service.done[name].sum()) for name in ("prompt", "output"))
     joules = MILLION * parts.prompts_J / tokens_in, MILLION * parts.tokens_J / tokens_out
     if hour is None:
         return Spent(*joules)

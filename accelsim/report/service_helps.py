@@ -48,7 +48,7 @@ class Tried(NamedTuple):
 
 def outcome(service: Service, limits: Mapping[str, float]) -> Outcome:
     """Return the figures of a service by which changes are compared."""
-    tokens, each = sum(one.request.output for one in service.sequences), tpot_s(service)
+    tokens, each = int(service.done["output"].sum()), tpot_s(service)
     return Outcome(
         float(end_to_end_s(service).mean()), float(np.quantile(ttft_s(service), 0.99)),
         float(each.mean()) if len(each) else None, tokens / service.span_s, within(service, limits),

@@ -179,7 +179,7 @@ def _rates(found: Served, limits: Mapping[str, float]) -> tuple[list[Drawn], lis
     try:
         knee = search(at, KEPT, found.load.rate, close=CLOSE)
     except UsageError:
-        return [], [f"{len(found.service.sequences):,} requests are too few to find the highest rate."]
+        return [], [f"{len(found.service.done):,} requests are too few to find the highest rate."]
     panels = latencies(knee, shown, "knee")
     steady = [each.rate for each in knee.probes if each.steady]
     paid = [(rate, cost) for rate in steady if (cost := costs[rate]) is not None]

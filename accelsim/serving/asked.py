@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
 
 from accelsim.account.interval import TOKEN
@@ -20,13 +23,13 @@ from accelsim.kernels.whole import widened
 from accelsim.seeds import generator
 from accelsim.serving.front import Way, hosted, stretched
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
-from accelsim.serving.replica import Steps
 from accelsim.serving.replicas import Drafted, Group, group_of, room_of
-from accelsim.serving.requests import Request
+from accelsim.serving.requests import Request, Requests
 from accelsim.serving.schedulers.registry import Policy, read_scheduler
 from accelsim.serving.service import ROUTERS, Second, Service, simulate
 from accelsim.serving.speculate import Speculating, read_speculation
 from accelsim.serving.split import Split, move_of, read_split
+from accelsim.serving.steps import Steps
 from accelsim.serving.times import key_of
 from accelsim.serving.traces import read_trace
 from accelsim.spec.cluster import ClusterSpec
@@ -115,8 +118,7 @@ class Served:
     def at_rate(self, rate: float) -> Served:
         """Return the service at another rate (1/s), with the same requests closer together or farther apart."""
         apart = self.load.rate / rate
-        requests = [each._replace(arrival_s=apart * each.arrival_s) for each in self.requests]
-        return replace(self, load=self.load._replace(rate=rate), requests=requests)
+        return replace(self, load=self.load._replace(rate=rate), requests=Requests(self.requests).apart(apart))
 
     def with_replicas(self, count: int) -> Served:
         """Return the same requests to another number of equal replicas."""
@@ -126,7 +128,7 @@ class Served:
     @property
     def joules(self) -> float:
         """Energy of the service from its begin to the end of its last step, idle time included."""
-        steps = sum(sum(each.joules) for each in self.service.steps)
+        steps = sum(sum(each.column("joules").tolist()) for each in self.service.steps)
         static_W = sum(each.count * each.static_W for each in self.groups)
         return steps + static_W * self.service.span_s + self.service.moved_J
 
@@ -153,7 +155,7 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
     groups = [group_of(model, part, key, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
     for group in groups:
         _check(requests, room_of(group, policy), model, question)
-    devices, shared = groups[-1].times.devices, any(each.prefix for each in requests)
+    devices, shared = groups[-1].times.devices, bool(requests.prefixes)
     move = split and move_of(split, fleet, cache_B(devices, Layout(model, Plan(), 1), 1, 0))
 
     def play(factor: float, requests: Sequence[Request], groups: Sequence[Group], front: Front) -> Service:
@@ -167,7 +169,7 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
             if drafted:
                 each.decoding = Speculating(each.pool, drafted[0], generator(question.seed, 4, at))
         route = ROUTERS[question.router]
-        costs = [hosted(partial(each.times.scaled, factor), front) for each in groups]
+        costs = [hosted(partial(each.times.scaled, factor), front, each.times.plan.ep == 1) for each in groups]
         second = move and Second(made[1], costs[1], route(), move)
         return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, Way(front))
 
@@ -184,7 +186,7 @@ def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
     return fleet.first(plan.tp)
 
 
-Read = tuple[Load, list[Request], Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None, Front]
+Read = tuple[Load, Requests, Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None, Front]
 
 
 def _read(question: Question) -> Read:
@@ -227,9 +229,9 @@ def _read(question: Question) -> Read:
     rest = model, plan, spec, policy, split, speculation and (speculation, draft), front
     if recorded is not None:
         last_s = recorded[-1].arrival_s
-        return Load("trace", len(recorded) / last_s if last_s else 0.0), recorded, *rest
+        return Load("trace", len(recorded) / last_s if last_s else 0.0), Requests(recorded), *rest
     requests = drawn(load, lengths, question.requests, question.seed)
-    return load, list(with_prefixes(requests, prefix, question.seed) if prefix else requests), *rest
+    return load, Requests(with_prefixes(requests, prefix, question.seed) if prefix else requests), *rest
 
 
 def _decoder(text: str) -> Transformer:
@@ -242,7 +244,7 @@ def _decoder(text: str) -> Transformer:
     return found
 
 
-def _check(requests: list[Request], room: int, model: Transformer, question: Question) -> None:
+def _check(requests: Requests, room: int, model: Transformer, question: Question) -> None:
     """Raise UsageError where a request alone is longer than memory or model allow."""
     longest = max(each.prompt + each.output for each in requests)
     problems = []
@@ -257,11 +259,13 @@ def _check(requests: list[Request], room: int, model: Transformer, question: Que
 def factors_of(service: Service, devices: Devices, layout: Layout) -> tuple[float, float] | None:
     """Return how much faster and slower all steps may be: the interval of a step that decodes the usual number of
     sequences at their usual length (90 %); None on chips without measured kernels."""
-    decoding = [n for steps in service.steps for n in steps.decoding if n]
-    if not decoding:
+    steps = sum((each.by_decoding for each in service.steps), Counter[int]())
+    counts = sorted((decoding, count) for decoding, count in steps.items() if decoding)
+    if not counts:
         return None
-    usual = -(-sorted(decoding)[len(decoding) // 2] // layout.plan.ep)
-    tokens = [each.request.prompt + each.request.output // 2 for each in service.sequences]
-    call = step(devices, layout._replace(sequences=usual), 1, sum(tokens) // len(tokens))
+    upto = [*accumulate(count for _, count in counts)]
+    usual = -(-counts[bisect_right(upto, upto[-1] // 2)][0] // layout.plan.ep)
+    tokens = service.done["prompt"] + service.done["output"] // 2
+    call = step(devices, layout._replace(sequences=usual), 1, int(tokens.sum()) // len(tokens))
     found = widened(interval(call, call.period_s), call.period_s, TOKEN)
     return found and (found.low_s / call.period_s, found.high_s / call.period_s)

@@ -7,16 +7,31 @@ from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.base import Batch
 from accelsim.spec.site import Front
 
+MOST = 1 << 17
+"""Costs that are kept."""
 
-def hosted(cost: Cost, front: Front) -> Cost:
-    """Return the cost of steps with the work of the host, for which the chips wait."""
+
+def hosted(cost: Cost, front: Front, by_mean: bool = False) -> Cost:
+    """Return the cost of steps with the work of the host, for which the chips wait. ``by_mean``: that of steps that
+    only decode depends on no more than their number of sequences and the mean of their tokens, so it is kept."""
+    known = dict[tuple[int, int], tuple[float, ...]]()
 
     def whole(batch: Batch) -> tuple[float, ...]:
         seconds, *others = cost(batch)
         sequences = batch.decoding + len(batch.chunks)
         return seconds + front.step + front.sequence * sequences, *others
 
-    return whole
+    def kept(batch: Batch) -> tuple[float, ...]:
+        if batch.chunks or batch.moved:
+            return whole(batch)
+        place = batch.decoding, round(batch.context / batch.decoding)
+        if (found := known.get(place)) is None:
+            if len(known) == MOST:
+                known.clear()
+            found = known[place] = whole(batch)
+        return found
+
+    return kept if by_mean else whole
 
 
 def stretched(front: Front, end: int) -> Front:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.serving.asked import Served
-from accelsim.serving.replica import Steps
 from accelsim.serving.replicas import Group
 from accelsim.serving.service import Service
+from accelsim.serving.steps import Steps
 from accelsim.types import Array
 
 WAITS, PROMPT, TOKENS = range(3)
@@ -34,11 +34,8 @@ def spans(service: Service) -> list[list[Span]]:
     Keys and values that move to another replica count as its tokens."""
     events: list[list[tuple[float, float]]] = [[] for _ in service.sequences]
     for steps in service.steps:
-        for number, step in zip(steps.entered, steps.entered_at, strict=True):
-            events[number].append((steps.end_s[step] - steps.seconds[step], steps.end_s[step]))
-        for number, step in zip(steps.lost, steps.lost_at, strict=True):
-            start_s = steps.end_s[step] - steps.seconds[step]
-            events[number].append((start_s, start_s))
+        for number, start_s, end_s in zip(steps.number, steps.from_s, steps.to_s, strict=True):
+            events[number].append((start_s, end_s))
     return [
         [*_spans(each.request.arrival_s, sorted(found), each.last_s)]
         for each, found in zip(service.sequences, events, strict=True)
@@ -67,9 +64,9 @@ def watts(found: Served, parts: int) -> tuple[Array, Array]:
     edges = np.linspace(0.0, service.span_s, parts + 1)
     joules = np.full(parts, edges[1] * sum(each.count * each.static_W for each in found.groups))
     for steps in service.steps:
-        ends, seconds = np.array(steps.end_s), np.array(steps.seconds)
+        ends, seconds = steps.column("end_s"), steps.column("seconds")
         times = np.stack([ends - seconds, ends], 1).ravel()
-        total = np.cumsum(np.stack([np.zeros(len(ends)), steps.joules], 1).ravel())
+        total = np.cumsum(np.stack([np.zeros(len(ends)), steps.column("joules")], 1).ravel())
         joules += np.diff(np.interp(edges, times, total, left=0.0)) if len(ends) else 0.0
     return edges[1:], joules / edges[1]
 
@@ -98,10 +95,10 @@ def _replicas(groups: Sequence[Group], service: Service) -> Iterator[tuple[Group
 
 
 def _of_replica(group: Group, steps: Steps, span: float) -> Shares:
-    seconds, joules, parts = np.array(steps.seconds), np.array(steps.joules), np.array(steps.prompts)
-    prompts = float(parts @ seconds / seconds.sum()) if len(seconds) else 0.0
-    total_J = group.static_W * span
-    devices_s, step_J = group.times.plan.devices * span, float(parts @ joules)
+    seconds, joules = steps.column("seconds"), steps.column("joules")
+    prompts_s, step_J = steps.of_prompts
+    prompts = float(prompts_s / seconds.sum()) if len(seconds) else 0.0
+    total_J, devices_s = group.static_W * span, group.times.plan.devices * span
     return Shares(
         devices_s * prompts, devices_s * (1 - prompts), total_J * prompts + step_J,
         total_J * (1 - prompts) + float(joules.sum()) - step_J,

@@ -26,22 +26,30 @@ class Figure(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A latency: what it is called, its values in a service (s); ``requests``: one of each request."""
+    """A latency: what it is called, its values in a service (s); ``requests``: one of each request, in order."""
 
     text: str
     of: Callable[[Service], Array]
     requests: bool = True
 
 
-def percentile(values: Array, share: float) -> Figure:
+def percentile(values: Array, share: float, counts: Array | None = None) -> Figure:
     """Return a percentile by linear interpolation between ranks, and its interval by order statistics (binomial ranks
-    n p +- 1.645 sqrt(n p (1 - p)); David and Nagaraja, Order Statistics, 7.1)."""
-    ordered = np.sort(values)
-    count = len(ordered)
+    n p +- 1.645 sqrt(n p (1 - p)); David and Nagaraja, Order Statistics, 7.1). ``counts``: of equal values; then
+    ``values`` are in order."""
+    ordered = np.sort(values) if counts is None else values
+    last = np.arange(1, len(values) + 1) if counts is None else np.cumsum(counts)
+    count = int(last[-1])
+
+    def at(rank: int) -> float:
+        return float(ordered[np.searchsorted(last, rank)])
+
     middle, spread = count * share, Z * sqrt(count * share * (1 - share))
     low, high = floor(middle - spread), ceil(middle + spread)
-    ends = [float(ordered[at - 1]) if 1 <= at <= count else None for at in (low, high)]
-    return Figure(float(np.quantile(ordered, share)), *ends)
+    ends = [at(rank) if 1 <= rank <= count else None for rank in (low, high)]
+    before = (count - 1) * share
+    around = [at(1 + floor(before)), at(min(count, 2 + floor(before)))]
+    return Figure(float(np.quantile(around, before - floor(before))), *ends)
 
 
 def mean(values: Array, batches: int = 20) -> Figure:
@@ -62,24 +70,35 @@ STUDENT = {20: 1.729}
 
 def ttft_s(service: Service) -> Array:
     """Return the time to the first token of each request, s."""
-    return np.array([each.ttft_s for each in service.sequences])
+    found: Array = service.done["first_s"] - service.done["arrival_s"]
+    return found
 
 
 def tpot_s(service: Service) -> Array:
     """Return the time per token of each request with two or more, s."""
-    return np.array([found for each in service.sequences if (found := each.tpot_s) is not None])
+    done, gaps = service.done, service.done["output"] - 1
+    some = gaps > 0
+    found: Array = (done["last_s"] - done["first_s"])[some] / gaps[some]
+    return found
+
+
+def gaps_s(service: Service) -> tuple[Array, Array]:
+    """Return the times between two tokens of all requests, s, and how many there are of each, by replica and step."""
+    pairs = [(np.array(steps.gaps_s), np.array(steps.gaps)) for steps in service.steps]
+    values, counts = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    return values, counts
 
 
 def itl_s(service: Service) -> Array:
     """Return the times between two tokens of all requests, s: one for each token but the first of each request, sorted
     by nothing but replica and step."""
-    parts = [np.repeat(np.array(steps.gaps_s), np.array(steps.gaps)) for steps in service.steps]
-    return np.concatenate(parts)
+    return np.repeat(*gaps_s(service))
 
 
 def end_to_end_s(service: Service) -> Array:
     """Return the time from end to end of each request, s."""
-    return np.array([each.e2e_s for each in service.sequences])
+    found: Array = service.done["last_s"] - service.done["arrival_s"]
+    return found
 
 
 MEASURES: dict[str, Measure] = {
@@ -89,6 +108,8 @@ MEASURES: dict[str, Measure] = {
     "e2e": Measure("end to end", end_to_end_s),
 }
 """Latencies by name."""
+MANY = 1 << 24
+"""Times between tokens that are added up one by one."""
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 """Percentiles by name."""
 
@@ -97,37 +118,55 @@ def latencies(service: Service) -> dict[str, dict[str, Figure]]:
     """Return mean and percentiles of each latency, s; nothing of one that no request has."""
     found = {}
     for name, measure in MEASURES.items():
-        values = measure.of(service)
-        if len(values):
-            average = mean(values) if measure.requests else Figure(float(values.mean()), None, None)
-            found[name] = {"mean": average} | {each: percentile(values, share) for each, share in SHARES.items()}
+        figures = _of_requests(measure.of(service)) if measure.requests else _of_gaps(*gaps_s(service))
+        if figures:
+            found[name] = figures
     return found
 
 
-def growth_per_s(arrivals: Sequence[float], ends: Sequence[float]) -> float:
+def _of_requests(values: Array) -> dict[str, Figure]:
+    if not len(values):
+        return {}
+    return {"mean": mean(values)} | {name: percentile(values, share) for name, share in SHARES.items()}
+
+
+def _of_gaps(values: Array, counts: Array) -> dict[str, Figure]:
+    total = int(counts.sum())
+    if not total:
+        return {}
+    average = np.repeat(values, counts).mean() if total <= MANY else values @ counts / total
+    order = np.argsort(values)
+    values, counts = values[order], counts[order]
+    return {"mean": Figure(float(average), None, None)} | {
+        name: percentile(values, share, counts) for name, share in SHARES.items()
+    }
+
+
+def growth_per_s(arrivals_s: Sequence[float] | Array, ends_s: Sequence[float] | Array) -> float:
     """Return by how many requests per second more are in a service over the second half of all arrivals; 0 where
     chance may make as much of it (three standard deviations of Poisson counts). Both in s, by request."""
-    middle, last = arrivals[len(arrivals) // 2], arrivals[-1]
+    begins, ends = np.asarray(arrivals_s), np.asarray(ends_s)
+    middle, last = float(begins[len(begins) // 2]), float(begins[-1])
     if last <= middle:
         return 0.0
-    pairs = [*zip(arrivals, ends, strict=True)]
-    inside = [sum(begin <= at < end for begin, end in pairs) for at in (middle, last)]
+    inside = [int(((begins <= at) & (at < ends)).sum()) for at in (middle, last)]
     more = inside[1] - inside[0]
     return more / (last - middle) if more > 3 * sqrt(sum(inside)) else 0.0
 
 
 def grown_per_s(service: Service) -> float:
     """Return ``growth_per_s`` of a service."""
-    sequences = service.sequences
-    return growth_per_s([each.request.arrival_s for each in sequences], [each.last_s for each in sequences])
+    return growth_per_s(service.done["arrival_s"], service.done["last_s"])
 
 
 def within(service: Service, limits: Mapping[str, float]) -> float:
     """Return the share of requests that keep all limits, s by name of ``MEASURES``; a request with one token has no
     time per token, and keeps any."""
-    names = [(f"{name}_s", limit) for name, limit in limits.items()]
-    kept = sum(all((getattr(each, name) or 0.0) <= limit for name, limit in names) for each in service.sequences)
-    return kept / len(service.sequences)
+    late = np.zeros(len(service.done), bool)
+    for name, limit in limits.items():
+        has = service.done["output"] > 1 if name == "tpot" else np.ones(len(late), bool)
+        late[has] |= MEASURES[name].of(service) > limit
+    return int((~late).sum()) / len(late)
 
 
 def probe(service: Service, limits: Mapping[str, float], rate: float) -> Probe:

@@ -2,115 +2,71 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 
-import simpy
-
+from accelsim.serving.clock import Clock
 from accelsim.serving.requests import Sequence
 from accelsim.serving.schedulers.base import Batch, Scheduler
+from accelsim.serving.steps import Steps
 
 Cost = Callable[[Batch], tuple[float, ...]]
 """Time (s) and energy (J) of a step, and perhaps the share of both that prompts add."""
 
 
-def _floats() -> array[float]:
-    return array("d")
-
-
-def _counts() -> array[int]:
-    return array("l")
-
-
-@dataclass
-class Steps:
-    """Steps of a replica, in order: when each ends (s), what it takes (s, J), sequences that decode, and, before those
-    that end leave, the requests that run and wait and the blocks that are held. ``gaps_s``: times between two tokens,
-    each of ``gaps`` sequences. ``prompts``: the share of a step that prompts add. ``entered``: numbers of sequences
-    that compute more than a next token in step ``entered_at``; ``lost``: of those that lost their blocks before step
-    ``lost_at``."""
-
-    end_s: array[float] = field(default_factory=_floats)
-    seconds: array[float] = field(default_factory=_floats)
-    joules: array[float] = field(default_factory=_floats)
-    decoding: array[int] = field(default_factory=_counts)
-    running: array[int] = field(default_factory=_counts)
-    waiting: array[int] = field(default_factory=_counts)
-    held: array[int] = field(default_factory=_counts)
-    gaps_s: array[float] = field(default_factory=_floats)
-    gaps: array[int] = field(default_factory=_counts)
-    prompts: array[float] = field(default_factory=_floats)
-    entered: array[int] = field(default_factory=_counts)
-    entered_at: array[int] = field(default_factory=_counts)
-    lost: array[int] = field(default_factory=_counts)
-    lost_at: array[int] = field(default_factory=_counts)
-
-    def add(self, end_s: float, cost: tuple[float, ...], batch: Batch, scheduler: Scheduler) -> None:
-        """Keep a step that has been computed, before the scheduler completes it."""
-        self._keep_chunks(batch)
-        self.prompts.append(cost[2] if len(cost) > 2 else float(not batch.decoding))
-        self.end_s.append(end_s)
-        self.seconds.append(cost[0])
-        self.joules.append(cost[1])
-        self.decoding.append(batch.decoding)
-        self.running.append(len(scheduler.running))
-        self.waiting.append(len(scheduler.waiting))
-        self.held.append(scheduler.pool.size - scheduler.pool.free)
-        self._keep_gaps(end_s, batch, scheduler)
-
-    def _keep_chunks(self, batch: Batch) -> None:
-        """Keep which sequences compute prompts (or what they lost), and which lost their blocks."""
-        step = len(self.end_s)
-        for sequence, tokens in batch.chunks:
-            if sequence.first_s < 0 or tokens > batch.width:
-                self.entered.append(sequence.number)
-                self.entered_at.append(step)
-        for sequence in batch.preempted:
-            self.lost.append(sequence.number)
-            self.lost_at.append(step)
-
-    def _keep_gaps(self, end_s: float, batch: Batch, scheduler: Scheduler) -> None:
-        """Keep the times since the last tokens of all that get one, but their first."""
-        dates = [*scheduler.decoding.dates.items()] if batch.decoding else []
-        for sequence, tokens in batch.chunks:
-            if sequence.first_s >= 0 and sequence.computed + tokens == sequence.total:
-                dates.append((sequence.last_s, 1))
-        if batch.decoding and scheduler.decoding.more:
-            dates.append((end_s, scheduler.decoding.more))
-        for last_s, count in dates:
-            self.gaps_s.append(end_s - last_s)
-            self.gaps.append(count)
-
-
 class Replica:
-    """One process of a simulation; ``ended`` is told of each request that has all its tokens."""
+    """Computes steps on a clock; ``ended`` is told of each request that has all its tokens. Nobody gives it a request
+    before ``until()``, s, so that it need not look at the clock in steps that end before."""
 
     def __init__(
-        self, env: simpy.Environment, scheduler: Scheduler, cost: Cost, ended: Callable[[Sequence], None]
-    ) -> None:
-        self._env, self._cost, self._ended = env, cost, ended
+        self, clock: Clock, scheduler: Scheduler, cost: Cost, ended: Callable[[Sequence], None],
+        until: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._clock, self._cost, self._ended, self._until = clock, cost, ended, until
         self.scheduler, self.steps = scheduler, Steps()
-        self._idle: simpy.Event | None = None
-        env.process(self._run())
+        self._idle = False
+        clock.soon(self._begin)
 
     def take(self, sequence: Sequence) -> None:
         """Give a request to the replica."""
         self.scheduler.add(sequence)
-        if self._idle is not None:
-            self._idle.succeed()
-            self._idle = None
+        if self._idle:
+            self._idle = False
+            self._clock.at(self._clock.now, self._begin)
 
-    def _run(self) -> Generator[simpy.Event, None, None]:
-        env, scheduler = self._env, self.scheduler
-        while True:
-            batch = scheduler.plan()
-            if batch is None:
-                self._idle = env.event()
-                yield self._idle
-                continue
+    def _begin(self) -> None:
+        batch = self.scheduler.plan()
+        self._idle = batch is None
+        if batch is not None:
+            batch, begin_s = self._alike(batch) if not batch.chunks else (batch, self._clock.now)
             cost = self._cost(batch)
-            yield env.timeout(cost[0])
-            self.steps.add(env.now, cost, batch, scheduler)
-            for sequence in scheduler.complete(batch, env.now):
-                self._ended(sequence)
+            end_s = begin_s + cost[0]
+            self._clock.at(end_s, partial(self._end, end_s, batch, cost))
+
+    def _alike(self, batch: Batch) -> tuple[Batch, float]:
+        """Compute steps that only add a token to all that decode, as long as it is certain that they follow each other.
+        Return the one behind them and its begin, s."""
+        most, end_s = self.scheduler.alike(batch), self._clock.now
+        if not most:
+            return batch, end_s
+        until_s, decoding, context, costs = self._until(), batch.decoding, batch.context, list[tuple[float, ...]]()
+        ends_s = list[float]()
+        while len(costs) < most:
+            cost = self._cost(batch)
+            if end_s + cost[0] >= until_s:
+                break
+            end_s += cost[0]
+            costs.append(cost)
+            ends_s.append(end_s)
+            context += decoding
+            batch = Batch((), decoding, context)
+        if costs:
+            self.steps.add_alike(ends_s, costs, decoding, self.scheduler)
+            self.scheduler.skip(len(costs), end_s)
+        return batch, end_s
+
+    def _end(self, end_s: float, batch: Batch, cost: tuple[float, ...]) -> None:
+        self.steps.add(end_s, cost, batch, self.scheduler)
+        for sequence in self.scheduler.complete(batch, end_s):
+            self._ended(sequence)
+        self._begin()

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as Many
+from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from accelsim.types import Array
 
 NEVER = -1.0
 """Time of what has not happened."""
@@ -78,3 +87,75 @@ class Sequence:
         self.last_s = now_s
         if self.first_s < 0:
             self.first_s = now_s
+
+
+class Requests(Many[Request]):
+    """Many requests as columns: arrivals (s), tokens of prompts and outputs, prefixes ([] where none has one)."""
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self._arrival_s, self._prompt, self._output = array("d"), array("l"), array("l")
+        self.prefixes = list[tuple[Part, ...]]()
+        for each in requests:
+            self._arrival_s.append(each.arrival_s)
+            self._prompt.append(each.prompt)
+            self._output.append(each.output)
+            self.prefixes.append(each.prefix)
+        if not any(self.prefixes):
+            self.prefixes.clear()
+
+    def __len__(self) -> int:
+        return len(self._arrival_s)
+
+    @overload
+    def __getitem__(self, at: int) -> Request: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Request]: ...
+    def __getitem__(self, at: int | slice) -> Request | list[Request]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        prefix = self.prefixes[at] if self.prefixes else ()
+        return Request(self._arrival_s[at], self._prompt[at], self._output[at], prefix)
+
+    def __iter__(self) -> Iterator[Request]:
+        return map(Request, self._arrival_s, self._prompt, self._output, self.prefixes or repeat(()))
+
+    def apart(self, factor: float) -> Requests:
+        """Return the same requests, ``factor`` times as far apart."""
+        found = copy(self)
+        found._arrival_s = array("d", [factor * each for each in self._arrival_s])
+        return found
+
+
+class Done:
+    """Requests that were sent, as columns by their number: when they arrived, their tokens, and what became of them
+    (see ``Sequence``)."""
+
+    NAMES = ("arrival_s", "prompt", "output", "first_s", "last_s", "generated", "preempted", "again", "cached")
+
+    def __init__(self) -> None:
+        self._columns: dict[str, Any] = {name: array("d" if name.endswith("_s") else "l") for name in self.NAMES}
+
+    def __len__(self) -> int:
+        return len(self._columns["arrival_s"])
+
+    def __getitem__(self, name: str) -> Array:
+        """Return a column."""
+        return np.array(self._columns[name])
+
+    def send(self, request: Request) -> Sequence:
+        """Return a request that a user sends, with the next number."""
+        sequence = Sequence(len(self), request)
+        for name, value in zip(self.NAMES, (*request[:3], NEVER, NEVER, 0, 0, 0, 0), strict=True):
+            self._columns[name].append(value)
+        return sequence
+
+    def end(self, sequence: Sequence) -> None:
+        """Keep what became of a request."""
+        for name in self.NAMES[3:]:
+            self._columns[name][sequence.number] = getattr(sequence, name)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        """Yield the requests as they ended."""
+        for number, (arrival_s, prompt, output, *more) in enumerate(zip(*self._columns.values(), strict=True)):
+            became = dict(zip(self.NAMES[3:], more, strict=True))
+            yield Sequence(number, Request(arrival_s, prompt, output), **became)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
+from functools import cached_property, partial
+from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
-import simpy
-
-from accelsim.serving.replica import Cost, Replica, Steps
-from accelsim.serving.requests import Request, Sequence
+from accelsim.serving.clock import Call, Clock
+from accelsim.serving.replica import Cost, Replica
+from accelsim.serving.requests import Done, Request, Sequence
 from accelsim.serving.schedulers.base import Scheduler
+from accelsim.serving.steps import Steps
 
 Router = Callable[[Many[Replica], Sequence], Replica]
 """Choice of the replica that gets a request."""
@@ -22,20 +25,25 @@ class Service:
     """Requests in the order in which they came, as they were served, and the steps of each replica; those for prompts
     come first. ``moved_s``, ``moved_J``: time and energy in which keys and values went from these to the others."""
 
-    sequences: tuple[Sequence, ...]
+    done: Done
     steps: tuple[Steps, ...]
     moved_s: float = 0.0
     moved_J: float = 0.0
 
-    @property
+    @cached_property
+    def sequences(self) -> tuple[Sequence, ...]:
+        """Every request as an object, for pages; ``done`` has them as columns."""
+        return tuple(self.done)
+
+    @cached_property
     def span_s(self) -> float:
         """End of the last step, s."""
-        return max(steps.end_s[-1] for steps in self.steps if steps.end_s)
+        return max(float(steps.column("end_s")[-1]) for steps in self.steps if len(steps))
 
     @property
     def busy(self) -> float:
         """Share of the time that a replica computes, on average."""
-        return sum(sum(steps.seconds) for steps in self.steps) / self.span_s / len(self.steps)
+        return sum(sum(steps.column("seconds").tolist()) for steps in self.steps) / self.span_s / len(self.steps)
 
 
 class Second(NamedTuple):
@@ -50,19 +58,21 @@ class Second(NamedTuple):
 
 class _Pools:
     """Replicas of a service, those of ``second`` behind the others, and the way between them; ``ended`` is told of each
-    request that has all its tokens."""
+    request that has all its tokens. ``until``: see ``Replica``."""
 
     def __init__(
         self,
-        env: simpy.Environment,
+        clock: Clock,
         first: tuple[Many[Scheduler], Cost, Router],
         second: Second | None,
         ended: Callable[[Sequence], None],
+        until: Callable[[], float],
     ) -> None:
         schedulers, cost, self._router = first
-        self._env, self._second, self._ended = env, second, ended
-        self._first = [Replica(env, each, cost, self._computed) for each in schedulers]
-        self._later = [Replica(env, each, second.cost, ended) for each in second.schedulers] if second else []
+        self._clock, self._second, self._ended = clock, second, ended
+        self._first = [Replica(clock, each, cost, self._computed, until) for each in schedulers]
+        others = [(each, second.cost) for each in second.schedulers] if second else []
+        self._later = [Replica(clock, each, cost, ended, until) for each, cost in others]
         for each in schedulers if second else ():
             each.prompts_only = True
         self._places, self._sent_s = dict[Sequence, int](), [0.0] * len(schedulers)
@@ -82,21 +92,85 @@ class _Pools:
 
     def _computed(self, sequence: Sequence) -> None:
         if self._second is not None and sequence.left:
-            self._env.process(self._go_on(self._second, sequence))
+            self._clock.soon(partial(self._go_on, self._second, sequence))
         else:
             self._ended(sequence)
 
-    def _go_on(self, second: Second, sequence: Sequence) -> Generator[simpy.Event, None, None]:
-        source, target = self._places.pop(sequence), second.router(self._later, sequence)
+    def _go_on(self, second: Second, sequence: Sequence) -> None:
+        source, target, now_s = self._places.pop(sequence), second.router(self._later, sequence), self._clock.now
         seconds, joules = second.move(source, self._later.index(target), sequence.computed)
         self.moved_s, self.moved_J = self.moved_s + seconds, self.moved_J + joules
-        self._sent_s[source] = max(self._sent_s[source], self._env.now) + seconds
-        yield self._env.timeout(self._sent_s[source] - self._env.now)
-        target.take(sequence)
+        self._sent_s[source] = max(self._sent_s[source], now_s) + seconds
+        self._clock.at(now_s + (self._sent_s[source] - now_s), partial(target.take, sequence))
+
+
+class _Users:
+    """Users who send requests: at their arrivals, or, of ``clients`` in a closed loop, one after the other. ``take`` is
+    told of each request behind its way ``way_s``."""
+
+    def __init__(
+        self, clock: Clock, requests: Iterable[Request], clients: int, think_s: float,
+        way_s: Callable[[Request], float] | None,
+    ) -> None:  # fmt: skip
+        self._clock, self._left, self._think_s, self._way_s = clock, iter(requests), think_s, way_s
+        self._clients, self.done = clients, Done()
+        self.take: Callable[[Sequence], None]
+        self._coming = list[float]()
+
+    def begin(self) -> None:
+        """Send the first requests."""
+        for _ in range(self._clients or 1):
+            self._clock.soon(self._think if self._clients else self._await)
+
+    def next_s(self) -> float:
+        """Return when the next request comes at the earliest, in an open loop, s."""
+        return self._coming[0] if self._coming else inf
+
+    def ended(self, sequence: Sequence) -> None:
+        """Keep what became of a request; its client goes on."""
+        self.done.end(sequence)
+        if self._clients:
+            self._clock.soon(self._think)
+
+    def _later(self, time_s: float, call: Call) -> None:
+        """Call something that brings a request, or makes one come later on."""
+
+        def come() -> None:
+            heappop(self._coming)
+            call()
+
+        heappush(self._coming, time_s)
+        self._clock.at(time_s, come)
+
+    def _await(self) -> None:
+        if request := next(self._left, None):
+            now_s = self._clock.now
+            self._later(now_s + max(0.0, request.arrival_s - now_s), partial(self._arrive, request))
+
+    def _arrive(self, request: Request) -> None:
+        self._send(request)
+        self._await()
+
+    def _think(self) -> None:
+        if self._think_s:
+            self._clock.at(self._clock.now + self._think_s, self._ask)
+        else:
+            self._ask()
+
+    def _ask(self) -> None:
+        if request := next(self._left, None):
+            self._send(request._replace(arrival_s=self._clock.now))
+
+    def _send(self, request: Request) -> None:
+        sequence = self.done.send(request)
+        if self._way_s is None:
+            self.take(sequence)
+        else:
+            self._later(self._clock.now + self._way_s(request), partial(self.take, sequence))
 
 
 def simulate(
-    requests: Many[Request],
+    requests: Iterable[Request],
     schedulers: Many[Scheduler],
     cost: Cost,
     router: Router,
@@ -111,36 +185,15 @@ def simulate(
     the one before, whatever their arrivals say; 0: an open loop, requests come at their arrivals. ``second``: replicas
     for all tokens but the first. ``way_s``: what lies between a user and the queue (None: nothing).
     """
-    env, sequences, left = simpy.Environment(), list[Sequence](), iter(requests)
-
-    def send(request: Request) -> None:
-        sequence = Sequence(len(sequences), request)
-        sequences.append(sequence)
-        if way_s is None:
-            pools.take(sequence)
-        else:
-            env.timeout(way_s(request)).callbacks.append(lambda _: pools.take(sequence))
-
-    def client() -> Generator[simpy.Event, None, None]:
-        if think_s:
-            yield env.timeout(think_s)
-        if request := next(left, None):
-            send(request._replace(arrival_s=env.now))
-
-    def ended(sequence: Sequence) -> None:
-        if clients:
-            env.process(client())
-
-    def arrivals() -> Generator[simpy.Event, None, None]:
-        for request in left:
-            yield env.timeout(max(0.0, request.arrival_s - env.now))
-            send(request)
-
-    pools = _Pools(env, (schedulers, cost, router), second, ended)
-    for process in [client] * clients or [arrivals]:
-        env.process(process())
-    env.run()
-    return Service(tuple(sequences), pools.steps, pools.moved_s, pools.moved_J)
+    clock = Clock()
+    users = _Users(clock, requests, clients, think_s, way_s)
+    alone = not clients and second is None
+    until = users.next_s if alone else lambda: clock.next_s
+    pools = _Pools(clock, (schedulers, cost, router), second, users.ended, until)
+    users.take = pools.take
+    users.begin()
+    clock.run()
+    return Service(users.done, pools.steps, pools.moved_s, pools.moved_J)
 
 
 def round_robin() -> Router:

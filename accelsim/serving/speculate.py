@@ -62,6 +62,10 @@ class Speculating(Decoding):
         """Blocks that the next step takes, for all tokens that it may keep."""
         return sum([max(0, self._pool.lacks(each, self._end(each))) for each in self._sequences])
 
+    def alike(self, free: int) -> int:
+        """Return 0: each step keeps tokens of its own."""
+        return 0
+
     def join(self, sequence: Sequence) -> None:
         """From the next step on a sequence decodes; all its tokens but the last one are computed."""
         sequence.since = self.now

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
 from accelsim.serving.blocks import TOKENS, Pool
@@ -87,6 +89,28 @@ class Decoding:
         """Take the blocks of the next step."""
         self._pool.take(self.needed)
 
+    def taken(self, steps: int) -> list[int]:
+        """Return the blocks that so many steps after the planned one take, from the first of them to each."""
+        tokens, turned = self._pool.tokens, (self.now + 1) % self._pool.tokens
+        around = self._filling[turned:] + self._filling[:turned]
+        number = self._pool.groups.number
+        return [number * each for each in accumulate((around * -(-steps // tokens))[:steps])]
+
+    def alike(self, free: int) -> int:
+        """Return how many steps from the planned one on end nobody, if ``free`` blocks are enough for what follows; 0
+        where blocks before windows are given back."""
+        steps = 0 if self._pool.groups.sliding else min(self._ending, default=0) - self.now - 1
+        if steps <= 0 or self._pool.groups.number * self.count * (steps // self._pool.tokens + 1) <= free:
+            return max(0, steps)
+        return bisect_right(self.taken(steps), free)
+
+    def skip(self, steps: int, now_s: float) -> None:
+        """Go on by steps in which nobody ends, the last at ``now_s``, and take the blocks of the next one."""
+        self._pool.take(self.taken(steps)[-1])
+        self.now += steps
+        self.context += steps * self.count
+        self._end_s, self.dates = now_s, Counter({now_s: self.count})
+
     def step(self, now_s: float) -> list[Sequence]:
         """Every sequence has computed a token and got one; return those that got their last, which leave."""
         self.now += 1
@@ -141,6 +165,8 @@ class Scheduler(ABC):
     CACHE: ClassVar[type[Pool]] = Pool
     """Room for keys and values where prompts share prefixes."""
 
+    most: int
+
     def __init__(self, pool: Pool) -> None:
         self.pool, self.decoding = pool, Decoding(pool)
         self.waiting: deque[Sequence] = deque()
@@ -160,6 +186,22 @@ class Scheduler(ABC):
     @abstractmethod
     def plan(self) -> Batch | None:
         """Return the work of the next step, whose blocks are held from now on; None where nothing can run."""
+
+    @property
+    def shut(self) -> bool:
+        """Return whether nobody who waits can be admitted before another request leaves."""
+        return not self.waiting or len(self.running) >= self.most
+
+    def alike(self, batch: Batch) -> int:
+        """Return how many steps are certain to do what a planned one does, this one included, before a step that does
+        it once more, if no request arrives: all of them add a token to the same sequences, and nobody ends."""
+        if batch.chunks or batch.preempted or batch.moved or self.entering or not self.shut:
+            return 0
+        return self.decoding.alike(self.pool.free)
+
+    def skip(self, steps: int, now_s: float) -> None:
+        """Go on by steps that are alike, the last of which ends at ``now_s``, and plan the next."""
+        self.decoding.skip(steps, now_s)
 
     def complete(self, batch: Batch, now_s: float) -> list[Sequence]:
         """A step ends: tokens come out, who has all leaves with its blocks; return these. With ``prompts_only`` who has

@@ -21,6 +21,11 @@ class Sarathi(Scheduler):
         self.chunk, self.most = chunk, most
         self._kept = int(watermark * pool.size)
 
+    @property
+    def shut(self) -> bool:
+        """Return whether nobody who waits can be admitted before another request leaves: blocks only become fewer."""
+        return True
+
     def plan(self) -> Batch | None:
         """Return the next step: who decodes, then prompts that have begun, then who waits."""
         chunks: Chunks = {}

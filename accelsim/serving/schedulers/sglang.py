@@ -50,9 +50,19 @@ class Sglang(Scheduler):
         elif decoding.needed > self.pool.free:
             return self._retract()
         else:
-            self.share = max(self.share - self._first * (1 - LAST) / DECAY, self._first * LAST)
+            self._trust()
         decoding.hold()
         return Batch(tuple(chunks.items()), decoding.count, decoding.context, width=decoding.width)
+
+    def skip(self, steps: int, now_s: float) -> None:
+        """Go on by steps that are alike, and plan the next."""
+        super().skip(steps, now_s)
+        for _ in range(steps):
+            self._trust()
+
+    def _trust(self) -> None:
+        """Count fewer tokens to come, as nobody is retracted."""
+        self.share = max(self.share - self._first * (1 - LAST) / DECAY, self._first * LAST)
 
     def _prompts(self, chunks: Chunks, taken: int) -> None:
         """Continue the prompt that has begun, then admit who waits, in order, beside ``taken`` other tokens."""

@@ -17,6 +17,11 @@ class Static(Scheduler):
         super().__init__(pool)
         self.most, self.budget = most, budget
 
+    @property
+    def shut(self) -> bool:
+        """Return whether nobody who waits can be admitted before another request leaves, and a batch ends."""
+        return True
+
     def plan(self) -> Batch | None:
         """Return the next step: prompts, as far as the budget goes; after the last, a token of each request."""
         if not self.running:

@@ -27,6 +27,12 @@ class Vllm(Scheduler):
         self.budget, self.most, self.chunk, self.reserve = budget, most, chunk, reserve
         self.cache, self.hybrid, self._kept = cache, hybrid, int(watermark * pool.size)
 
+    @property
+    def shut(self) -> bool:
+        """Return whether nobody who waits can be admitted before another request leaves: free blocks become fewer. So
+        do kept ones, and then a request may need fewer without ``reserve``."""
+        return super().shut or self.reserve or type(self.pool) is Pool
+
     def plan(self) -> Batch | None:
         """Return the next step: first who runs, in order, then, unless somebody was preempted, who waits."""
         chunks: Chunks = {}

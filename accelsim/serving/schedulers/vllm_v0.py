@@ -33,6 +33,11 @@ class VllmV0(Scheduler):
         """Requests that wait, run or are swapped out."""
         return super().load + len(self.swapped)
 
+    @property
+    def shut(self) -> bool:
+        """Return whether nobody who waits can be admitted before another request leaves: blocks only become fewer."""
+        return not self.swapped
+
     def plan(self) -> Batch | None:
         """Return the next step: all prompts that fit, unless somebody is swapped out; else a token of each request."""
         chunks: Chunks = {}
@@ -54,6 +59,10 @@ class VllmV0(Scheduler):
         return Batch(
             tuple(chunks.items()), decoding.count, decoding.context, tuple(preempted), self._moved, decoding.width
         )
+
+    def alike(self, batch: Batch) -> int:
+        """Return how many steps are certain to be alike; one block stays free, see ``_grows``."""
+        return min(super().alike(batch), self.decoding.alike(self.pool.free - 1))
 
     def _prompts(self, chunks: Chunks) -> None:
         longest = 0
