@@ -11,7 +11,7 @@ from typing import NamedTuple
 from accelsim.account.energy import engine_prices, left_W, price_list
 from accelsim.cluster.serving.devices import serving_library
 from accelsim.cluster.step.costs import Setting
-from accelsim.cluster.step.fleet import Fleet, fleet_of
+from accelsim.cluster.step.fleet import Comm, Fleet, fleet_of
 from accelsim.compiler.numbers.formats import is_integer
 from accelsim.engines.base import Beside, Least
 from accelsim.engines.registry import ENGINES
@@ -82,7 +82,7 @@ def least_of_pass(question: Question, candidate: Candidate, done: Pass) -> Least
     name, dtype, count = candidate.chip, candidate.dtype, candidate.count
     chip, read_B, of = spec_of(name), done.read * element_B(dtype), drawn(name, dtype, Path(question.model).is_file())
     seconds = max(done.flops / (peak(name, dtype) * count), read_B / (count * bandwidth_Bps(chip)))
-    macs, joules = done.flops / 2, 0.0
+    macs, joules, links_J = done.flops / 2, 0.0, 0.0
     known = _by_product(question.model, name, dtype, candidate.batch if question.batch else None, count)
     if known and done.products:
         entering, each = _entering(chip, done.enters * element_B(dtype)), [known[_key(own)] for own in done.products]
@@ -102,14 +102,16 @@ def least_of_pass(question: Question, candidate: Candidate, done: Pass) -> Least
         joules = max(macs * of.mac_J, joules) + count * beside_J
     if count > 1:
         size_B = int(done.added * element_B(dtype))
-        seconds += done.often * collective_s(str(candidate.point.on), dtype, count, "all_reduce", size_B, True)
-    return Least(seconds, max(macs * of.mac_J, joules) + read_B * of.read_J)
+        each_s, each_J = collective(str(candidate.point.on), dtype, count, "all_reduce", size_B, True)
+        seconds, links_J = seconds + done.often * each_s, done.often * each_J
+    return Least(seconds, max(macs * of.mac_J, joules) + read_B * of.read_J + links_J)
 
 
-def collective_s(on: str, dtype: str, count: int, kind: str, size_B: int, serves: bool = False) -> float:
-    """Return the seconds of a collective of the first devices of a cluster; 0 for one that cannot be."""
+def collective(on: str, dtype: str, count: int, kind: str, size_B: int, serves: bool = False) -> tuple[float, float]:
+    """Return seconds and joules of a collective of the first devices of a cluster; 0 for one that cannot be."""
     fleet = _fleet(on, dtype, serves)
-    return fleet.collective(kind, size_B, [tuple(range(count))]).time_fs * FS if fleet is not None else 0.0
+    found = Comm() if fleet is None else fleet.collective(kind, size_B, [tuple(range(count))])
+    return found.time_fs * FS, found.energy_J
 
 
 @cache

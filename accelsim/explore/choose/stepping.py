@@ -14,7 +14,7 @@ from accelsim.cluster.step.tensor import calls_of
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import stash_B
 from accelsim.explore.choose.candidates import STATE_B, Candidate, peak, spec_of
-from accelsim.explore.choose.passing import bandwidth_Bps, collective_s, drawn, least_of_products
+from accelsim.explore.choose.passing import bandwidth_Bps, collective, drawn, least_of_products
 from accelsim.explore.choose.work import Multiplied, in_batch, multiplied
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
@@ -56,18 +56,24 @@ def least_of_step(sizes: Transformer, candidate: Candidate) -> tuple[float, floa
         if many % size:
             continue
         (ahead_s, ahead_J), (back_s, back_J), (first_s, first_J), (last_s, last_J) = parts
-        layer_s = passes * ahead_s + back_s + (passes + 1) * _added_s(sizes, candidate, plan.tp, size)
-        stage, layer_J = sizes.layers / plan.pp * layer_s, passes * ahead_J + back_J
+        added_s, added_J = _added(sizes, candidate, plan.tp, size)
+        layer_s = passes * ahead_s + back_s + (passes + 1) * added_s
+        stage = sizes.layers / plan.pp * layer_s
+        layer_J = passes * ahead_J + back_J + (passes + 1) * added_J / plan.tp
         before = many * first_s if plan.pp == 1 else first_s + (plan.pp - 1) * stage
         found.append((many * (stage + last_s) + before, plan.tp * (sizes.layers * layer_J + first_J + last_J)))
     return min(seconds for seconds, _ in found), min(joules for _, joules in found)
 
 
-def _added_s(sizes: Transformer, candidate: Candidate, tp: int, size: int) -> float:
-    """Seconds of a sequence in which devices that share a block add up its results, in a pass of microbatches."""
+def _added(sizes: Transformer, candidate: Candidate, tp: int, size: int) -> tuple[float, float]:
+    """Seconds and joules of a sequence in which devices that share a block add up its results, in a pass of
+    microbatches; joules of all of them."""
     calls, *_ = calls_of(Split(sizes, size, tp), Plan(tp=tp), 1, (False, False), Costs(spec_of(candidate.chip)))
     on, dtype = f"{candidate.device}?nodes=1", candidate.dtype
-    return sum(call.times * collective_s(on, dtype, tp, call.kind, call.nbytes) for call in calls) / size
+    found = [(call.times, *collective(on, dtype, tp, call.kind, call.nbytes)) for call in calls]
+    return sum(times * each_s for times, each_s, _ in found) / size, sum(
+        times * each for times, _, each in found
+    ) / size
 
 
 @cache
