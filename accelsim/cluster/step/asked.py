@@ -17,7 +17,7 @@ from accelsim.cluster.step.memory import OutOfMemory, offload_problems
 from accelsim.cluster.step.ops import DEFAULTS, Options
 from accelsim.cluster.step.result import Refused, StepResult
 from accelsim.cluster.step.step import step_s, train_step
-from accelsim.cluster.step.transformer import trained_of
+from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import DecoderWork, Work, recomputes
 from accelsim.compiler.numbers.formats import is_integer, pair
 from accelsim.errors import Gather, known
@@ -171,19 +171,20 @@ def step(asked: Asked) -> StepResult:
 
 
 def work_of(model: str, params: Mapping[str, int] | None = None) -> Work:
-    """Return the work of a decoder of the zoo by its sizes, of another model by its graph. Raises UsageError and
+    """Return the work of a plain decoder of the zoo by its sizes, of another model by its graph. Raises UsageError and
     ModelError."""
-    decoder = trained_of(model, params)
-    if decoder is not None:
+    decoder = transformer_of(model, params)
+    if decoder is not None and decoder.plain:
         return DecoderWork(decoder)
+    given = {**(params or {}), **({"train": 1, "seq": decoder.seq} if decoder is not None else {})}
     from accelsim.cluster.plan.check import sizes_of
     from accelsim.cluster.values.work import GraphWork
     from accelsim.workload.sources.load import load_model
 
     def load(samples: int) -> Graph:
-        return load_model(model, batch=samples, params=params, data=False)
+        return load_model(model, batch=samples, params=given, data=False)
 
-    return GraphWork(load(1).name, load, sizes_of(model))
+    return GraphWork(load(1).name, load, sizes_of(model), "sequences" if decoder is not None else "samples")
 
 
 def default_batch(work: Work, plan: Plan) -> int:

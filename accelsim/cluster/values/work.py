@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from accelsim.cluster.plan.experts import share_experts
+from accelsim.cluster.plan.experts import experts_of, share_experts
 from accelsim.cluster.plan.objective import Objective, objective
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.plan.shard import Sharded, shard_objective, without_collectives
@@ -51,12 +51,15 @@ class GraphWork:
         return 0
 
     def sample_flops(self) -> int:
-        """Return two operations per multiply-accumulate of the forward and the backward pass of one sample."""
-        graph, total = objective(self.model(1)).graph, 0
+        """Return two operations per multiply-accumulate of the forward and the backward pass of one sample. With
+        experts, whose gradients multiply rows of others by 0, the backward pass counts as two forward passes."""
+        model = self.model(1)
+        experts = bool(experts_of(model))
+        graph, total = model if experts else objective(model).graph, 0
         for node in graph.nodes:
             ins = [graph.tensors[name] if name else None for name in node.inputs]
             total += get(node.op).work(node, ins, graph.outs(node)).macs
-        return 2 * total
+        return (6 if experts else 2) * total
 
     def widths(self) -> dict[str, int]:
         """Return the sizes that tensor parallelism divides."""

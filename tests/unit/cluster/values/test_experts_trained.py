@@ -10,6 +10,9 @@ from accelsim.cluster.plan.experts import experts_of, share_experts
 from accelsim.cluster.plan.objective import objective
 from accelsim.cluster.plan.plan import parse_plan
 from accelsim.cluster.plan.shard import without_collectives
+from accelsim.cluster.step.asked import Asked, step, work_of
+from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.values.lockstep import Lockstep
 from accelsim.errors import UsageError
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -91,3 +94,30 @@ def test_what_cannot_be_is_refused(name: str, plan: str, words: list[str]) -> No
 def test_experts_of_a_graph() -> None:
     assert set(experts_of(load_model("moe?layers=1,experts=6,train=1")).values()) == {6}
     assert experts_of(load_model("gpt?layers=1,train=1")) == {}
+
+
+STEP = "moe?layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,experts=4,top_k=2,vocab=24,seq=8"
+
+
+def step_of(on: str, plan: str, batch: int = 8) -> StepResult:
+    return step(Asked(STEP, on, plan, batch))
+
+
+def test_a_step_without_values_by_every_plan_but_experts() -> None:
+    """Decoders that are not plain are their graphs: two replicas do what one does with half of the batch."""
+    found = {plan: step_of("4x-edu", plan) for plan in ("dp=4", "dp=2,tp=2", "dp=2,pp=2,microbatches=2")}
+    for each in found.values():
+        assert each.time_fs == sum(each.parts_fs.values()) > 0 and each.unit == "sequences"
+    alone = step_of("edu-4x4", "", 2)
+    assert found["dp=4"].time_s > alone.time_s > 0.5 * found["dp=4"].time_s
+    with pytest.raises(UsageError, match=r"ep=2 in a step without values.*accelsim train"):
+        step_of("4x-edu", "dp=2,ep=2")
+
+
+def test_operations_are_those_of_the_chosen_experts() -> None:
+    """Six per weight that a token meets, and attention."""
+    work = work_of(STEP)
+    decoder = transformer_of(STEP)
+    assert decoder is not None and work.unit == "sequences"
+    weights = 6 * 8 * (decoder.counts.products + 24 * 16)
+    assert weights < work.sample_flops() < 1.2 * weights + 6 * 2 * 2 * 8 * 8 * 16
