@@ -28,8 +28,8 @@ OPTIONS = {
                    metavar="PLAN"),
     "routing": option("--routing", "How popular experts are: uniform, even, power:EXPONENT or shares:4/2/1/1.", "",
                       metavar="ROUTING"),
-    "disaggregate": option("--disaggregate", "Replicas for prompts and others for tokens: prefill=2xtp4,decode=4xtp8,"
-                           "over=LINK.", "", metavar="NAME=COUNTxtpN,..."),
+    "disaggregate": option("--disaggregate", "Replicas for prompts and others for tokens: prefill=2xtp4,"
+                           "decode=4xtp2ep4,over=LINK.", "", metavar="NAME=COUNTxtpNepN,..."),
     "speculate": option("--speculate", "Proposed tokens that are checked together: draft=MODEL or cost=0.1, tokens=4,"
                         "accept=0.7.", "", metavar="NAME=VALUE,..."),
     "router": option("--router", "Replica that gets a request: round-robin or least-loaded.", "round-robin",

@@ -215,8 +215,8 @@ def _prompts(found: Served) -> Iterator[tuple[str, object]]:
     """Yield what separate replicas for prompts are, and what their keys and values take to the others."""
     if len(found.groups) > 1:
         first, count = found.groups[0], len(found.service.done)
-        tp = first.times.plan.tp
-        many = found.question.on if tp == 1 else f"{tp} x {found.devices.fleet.chips[0].name}"
+        devices = first.times.plan.devices
+        many = found.question.on if devices == 1 else f"{devices} x {found.devices.fleet.chips[0].name}"
         yield "prompts on", f"{count_of(first.count, 'replica')}, {many} each"
         each_s, each_J = found.service.moved_s / count, found.service.moved_J / count
         yield "transfer", f"{si(each_s, 's')} and {si(each_J, 'J')} a request, from prompts to tokens"

@@ -180,10 +180,10 @@ def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
     """Return the devices of one replica, which are all where replicas are equal. Raises UsageError."""
     if split is None:
         return fleet
-    if fleet.size < plan.tp:
-        what = f"a replica of {plan.tp} devices, and {fleet.name} has {fleet.size}"
+    if fleet.size < plan.devices:
+        what = f"a replica of {plan.devices} devices, and {fleet.name} has {fleet.size}"
         raise UsageError(what, "--disaggregate", "a cluster with as many, such as dgx-h100")
-    return fleet.first(plan.tp)
+    return fleet.first(plan.devices)
 
 
 Read = tuple[Load, Requests, Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None, Front]

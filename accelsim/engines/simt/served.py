@@ -135,6 +135,8 @@ def layers_s(chip: Chip, engine: str, name: str, products: Sequence[Gemm]) -> li
     device = Device(chip, engine)
     if device.spec.serving is None or served(name) is None or max(operands_B(name)) > 2:
         return None
+    if not products:  # of a model whose products are not bounded
+        return []
     sizes = zip(*((each.M, each.K, each.N, 0, 0) for each in products), strict=True)
     columns = {column: np.array(each, float) for column, each in zip(COLUMNS, sizes, strict=True)}
     launch, rest = _times(device, LAYER, name, columns)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from accelsim.account.price import DAY_S
 from accelsim.account.spans import peak_mac_rate
+from accelsim.cluster.plan.plan import parse_plan
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.compiler.passes import preferred_format
 from accelsim.errors import Problem, UsageError, brief, nearest
@@ -224,10 +225,8 @@ def _of_place(question: Question, place: Place, found: Sequence[Offer]) -> Itera
 def _services(question: Question, place: Place, dtype: str, found: Sequence[Offer]) -> Iterator[Candidate]:
     """Replicas of one chip, or of 2, 4, ... devices of one node; how many of them is found by simulation."""
     sizes, asked = _sizes(question), load_of(question)
-    for count in SPLITS if place.cluster else (1,):
-        if count > 1 and (count > place.size or place.size % count or sizes.heads % count or sizes.ffn % count):
-            continue
-        on, plan = (f"{place.name}?nodes=1,devices={count}", f"tp={count}") if place.cluster else (place.name, "")
+    for count, plan in _shared(place, sizes) if place.cluster else [(1, "")]:
+        on = f"{place.name}?nodes=1,devices={count}" if place.cluster else place.name
         rents = _rents(found, place, count)
         for scheduler in question.schedulers or SCHEDULERS:
             options = {**asked.options, "dtype": dtype, "plan": plan, "scheduler": scheduler}
@@ -236,17 +235,27 @@ def _services(question: Question, place: Place, dtype: str, found: Sequence[Offe
 
 
 def _served(question: Question, place: Place, dtype: str, found: Sequence[Offer]) -> Iterator[Candidate]:
-    """Tensor parallelism over 2, 4, ... devices of one node."""
-    sizes = _sizes(question)
-    for count in SPLITS:
-        if count > place.size or place.size % count or sizes.heads % count or sizes.ffn % count:
-            continue
+    """Plans of ``_shared`` whose groups of devices have equally many sequences."""
+    for count, plan in _shared(place, _sizes(question)):
         rents = _rents(found, place, count)
         for batch in [question.batch] if question.batch else BATCHES:
-            plan = f"tp={count}"
+            if batch % parse_plan(plan).data:
+                continue
             options = {"dtype": dtype, "batch": batch, "plan": plan}
             point = Point.of(question.model, f"{place.name}?nodes=1,devices={count}", options)
             yield Candidate(point, place.name, place.chip, count, dtype, batch, plan, rents=rents)
+
+
+def _shared(place: Place, sizes: Transformer) -> Iterator[tuple[int, str]]:
+    """Yield 2, 4, ... devices of one node that share tensors, and experts where the model has them."""
+    experts = dict(sizes.params).get("experts", 1)
+    for count in SPLITS:
+        if count > place.size or place.size % count:
+            continue
+        if not (sizes.heads % count or sizes.ffn % count):
+            yield count, f"tp={count}"
+        if experts > 1 and not experts % count:
+            yield count, f"ep={count}"
 
 
 def _sizes(question: Question) -> Transformer:

@@ -15,6 +15,7 @@ import pytest
 import accelsim
 from accelsim.account.energy import price_list
 from accelsim.account.odds import odds_below
+from accelsim.cluster.serving.asked import served as generated
 from accelsim.cluster.step.costs import Setting
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import UsageError
@@ -448,3 +449,20 @@ def test_trainings_take_no_less_than_their_bounds(batch: int, plan: str, monkeyp
     assert least["latency_s"] > (2.5 if "pp=8" in plan else 1.5) * at_peak_s
     monkeypatch.setattr("accelsim.explore.choose.stepping.collective", lambda *asked: (0.0, 0.0))
     assert (bound_of(question, candidate).least[ENERGY] < least[ENERGY]) is ("tp=2" in plan)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_experts_compete_as_shared_among_devices(layers: int) -> None:
+    """Their bounds are below what is simulated; groups of devices have equally many sequences."""
+    text = f"mixtral-8x7b?layers={layers},hidden=512,heads=4,kv_heads=4,ffn=1024,vocab=1000,prompt=64,new=2"
+    asked = Question(text, {}, on=("dgx-h100",), batch=4)
+    found = {each.plan: each for each in enumerate_all(asked, offered(asked))}
+    assert found.keys() == {"tp=2", "ep=2", "tp=4", "ep=4"}
+    assert not any("ep" in each.plan for each in enumerate_all(SERVED, offered(SERVED)))
+    for plan, each in found.items():
+        made, _ = generated(text, f"dgx-h100?nodes=1,devices={each.count}", (), plan, 4, Setting(each.dtype))
+        least = bound_of(asked, each).least
+        assert 0 < least["ttft_s"] <= made.time_to_first_token_s and made.token_s is not None
+        assert least["tpot_s"] <= made.token_s
+    service = replace(UNDER_LOAD, model=text.partition(",prompt")[0], on=("dgx-h100",))
+    assert {each.plan for each in enumerate_all(service, offered(service))} == {"tp=2", "ep=2", "tp=4", "ep=4", "ep=8"}

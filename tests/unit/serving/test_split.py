@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.errors import AccelsimError
+from accelsim.report.service import facts, summary
+from accelsim.serving.asked import Question
+from accelsim.serving.asked import served as asked_for
 from accelsim.serving.blocks import Pool
 from accelsim.serving.loads import drawn, read_lengths, read_load
 from accelsim.serving.measures import itl_s
@@ -76,10 +82,27 @@ def test_keys_and_values_take_their_bytes_over_the_link() -> None:
     assert double_J == pytest.approx(2 * beyond[1], rel=0.01)
 
 
+def test_replicas_whose_devices_share_experts() -> None:
+    """Transfers have as many lanes as devices share tensors; each replica has its own plan and room."""
+    split = read_split("prefill=2xep2,decode=1xtp2ep4,over=infiniband-ndr")
+    assert split.prefill == (2, Plan(ep=2)) and split.decode == (1, Plan(tp=2, ep=4)) and split.devices == 12
+    small = "mixtral-8x7b?layers=2,hidden=512,heads=4,kv_heads=4,ffn=1024,vocab=1000"
+    asked = Question(small, "dgx-h100", "poisson:50/s", "fixed:32,3", 6, disaggregate="prefill=2xep2,decode=1xtp2ep2")
+    found = asked_for(asked)
+    first, second = found.groups
+    assert (first.count, first.times.plan, second.count, second.times.plan) == (2, Plan(ep=2), 1, Plan(tp=2, ep=2))
+    assert all(each.generated == 3 for each in found.service.sequences) and found.service.moved_J > 0
+    assert dict(summary(found, facts(found, {})))["prompts on"] == "2 replicas, 2 x h100-sxm each"
+    with pytest.raises(AccelsimError, match=r"ep=3 of 8 experts.*such as 2 or 4"):
+        asked_for(replace(asked, disaggregate="prefill=1xep3,decode=1xtp2"))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("prefill=2xtp4", ["no decode", "such as decode=2xtp4"]),
+        ("prefill=2xtp4", ["no decode", "such as decode=2xtp4 or decode=2xtp2ep4"]),
+        ("prefill=1xep2tp4,decode=1xtp2ep", ["prefill=1xep2tp4", "decode=1xtp2ep"]),
+        ("prefill=1xtp2,decode=1xtp2ep4", ["10 devices, and h100-sxm has 1"]),
         ("prefill=2tp4,decode=0x", ["prefill=2tp4", "decode=0x"]),
         ("prefil=2x,decode=2x", ["'prefil=2x'"]),
         ("prefill=1x,decode=1x,over=infiniband-nd", ["infiniband-ndr"]),
