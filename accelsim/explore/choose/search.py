@@ -57,12 +57,12 @@ class Entry:
         each = self.candidate
         return each.device, each.dtype, each.plan, each.nodes, each.scheduler
 
-    @property
+    @cached_property
     def quick(self) -> bool:
         """Return whether it takes little to simulate, as kernels of GPUs do: such candidates come first."""
         return spec_of(self.candidate.chip).kind == "gpu"
 
-    @property
+    @cached_property
     def array(self) -> int:
         """Elements of an array of the chip, 1 where it has none."""
         unit = multiplier(spec_of(self.candidate.chip))
@@ -234,12 +234,13 @@ def _first(question: Question, entries: Sequence[Entry]) -> list[Entry]:
     best = {each.family for each in front(question, entries)}
     runs = Counter(each.family for each in entries if each.facts is not None)
     small = {each.family: each for each in reversed(entries)}
+    largest = max((each.array for each in open_), default=0)
     slow = [each for each in open_ if not each.quick and question.task == RUN and each is small[each.family]]
     groups = (
         [each for each in slow if not runs[each.family]],
         [each for each in open_ if each.quick and each.family in best],
         [each for each in open_ if each.quick],
-        [each for each in open_ if question.task == RUN and each.array == max(other.array for other in open_)],
+        [each for each in open_ if question.task == RUN and each.array == largest],
     )
     return next(filter(None, groups), open_)
 
