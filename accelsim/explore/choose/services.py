@@ -13,7 +13,6 @@ import numpy as np
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.errors import Gather
 from accelsim.explore.choose.question import Question
-from accelsim.explore.sizing import LATENCIES, SHARE
 from accelsim.serving.loads import drawn, read_lengths, read_load
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.registry import read_scheduler
@@ -41,6 +40,8 @@ class Load:
 
 def load_of(question: Question) -> Load:
     """Return the requests of a question. Raises UsageError with all problems."""
+    from accelsim.explore.sizing import LATENCIES
+
     gather = Gather()
     with gather.also():
         load = read_load(question.load)
@@ -77,6 +78,8 @@ def least_of(load: Load, sizes: Transformer, rate_flops: float, read_Bps: float,
     ``rate_flops``, ``read_Bps``: of a replica, whose weights have ``element_B`` bytes. A prompt takes the arithmetic of
     its tokens, and each further token reads all weights that it meets once.
     """
+    from accelsim.explore.sizing import SHARE
+
     matrices = sizes.counts.products
     prompts = np.array([each.prompt for each in load.requests], float)
     outputs = np.array([each.output for each in load.requests], float)
