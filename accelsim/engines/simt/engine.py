@@ -151,12 +151,13 @@ class Multiprocessors(Clocked):
         return None if found is None else [Least(seconds, 0.0, seconds) for seconds in found]
 
     def beside(self, chip: Chip, unit: Unit, name: str, groups: Sequence[Sequence[Beside]]) -> list[float]:
-        """Return the time of kernels of functions and of attention; 0 where the chip has no constants of the latter."""
+        """Return the time of kernels of functions and of attention; 0 where the chip has no constants of the latter, or
+        several streams, which run side by side."""
         from accelsim.engines.simt.constants import Device
         from accelsim.engines.simt.least import functions_s
         from accelsim.engines.simt.served import attention_s
 
-        if cast("Simt", unit.spec).serving is None:
+        if cast("Simt", unit.spec).serving is None or streams_of(unit.spec) > 1:
             return super().beside(chip, unit, name, groups)
         device = Device(chip, unit.name)
         return [functions_s(device, name, each) if each[0].ops else attention_s(device, name, *each) for each in groups]
