@@ -15,6 +15,7 @@ from tests.validation.measured import ABSENT
 from tests.validation.serving_front import seen
 from tests.validation.serving_loads import Compared, errors, lines, loads, meets, opened, ranked, reliability, steady
 from tests.validation.serving_loops import QWEN, rows
+from tests.validation.serving_most import most
 
 ALONE = Question("llama?layers=1", "h100-sxm", "constant:0.001/s", "fixed:8,4", requests=3)
 
@@ -75,3 +76,11 @@ def test_odds_of_limits_are_put_beside_what_was_kept() -> None:
     assert sum(count for count, _, _ in classes) == 2 * 19
     assert [kept for _, _, kept in classes] == pytest.approx([0.05, 0.5, 1.0, 1.0], abs=0.01)
     assert [said for _, said, _ in classes] == pytest.approx([0.0, 0.06, 0.8, 1.0], abs=0.01)
+
+
+def test_rows_of_most_throughput_are_those_of_one_service() -> None:
+    found = most()
+    if not found:
+        pytest.skip(ABSENT)
+    assert len(found) == 7 and found == sorted(found)
+    assert all(row.prompt <= 5000 and row.output <= 4096 and 2000 < row.tokens_per_s < 30_000 for row in found)
