@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from accelsim.serving.replica import Cost
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.base import Batch
@@ -12,26 +14,36 @@ MOST = 1 << 17
 
 
 def hosted(cost: Cost, front: Front, by_mean: bool = False) -> Cost:
-    """Return the cost of steps with the work of the host, for which the chips wait. ``by_mean``: that of steps that
-    only decode depends on no more than their number of sequences and the mean of their tokens, so it is kept."""
-    known = dict[tuple[int, int], tuple[float, ...]]()
+    """Return the cost of steps with the work of the host, for which the chips wait. ``by_mean``: see ``ByMean``."""
 
     def whole(batch: Batch) -> tuple[float, ...]:
         seconds, *others = cost(batch)
         sequences = batch.decoding + len(batch.chunks)
         return seconds + front.step + front.sequence * sequences, *others
 
-    def kept(batch: Batch) -> tuple[float, ...]:
-        if batch.chunks or batch.moved:
-            return whole(batch)
-        place = batch.decoding, round(batch.context / batch.decoding)
-        if (found := known.get(place)) is None:
-            if len(known) == MOST:
-                known.clear()
-            found = known[place] = whole(batch)
-        return found
+    return ByMean(whole) if by_mean else whole
 
-    return kept if by_mean else whole
+
+class ByMean:
+    """The cost of steps, of which those that only decode depend on no more than the number of sequences and the mean of
+    their tokens, and are kept in ``rows`` by both."""
+
+    def __init__(self, cost: Cost) -> None:
+        self._cost, self._left = cost, MOST
+        self.rows = defaultdict[int, dict[int, tuple[float, ...]]](dict)
+
+    def __call__(self, batch: Batch) -> tuple[float, ...]:
+        """Return the cost of a step."""
+        if batch.chunks or batch.moved:
+            return self._cost(batch)
+        row, mean = self.rows[batch.decoding], round(batch.context / batch.decoding)
+        if mean not in row:
+            if not self._left:
+                self.rows.clear()
+                row, self._left = self.rows[batch.decoding], MOST
+            row[mean] = self._cost(batch)
+            self._left -= 1
+        return row[mean]
 
 
 def stretched(front: Front, end: int) -> Front:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from accelsim.serving.clock import Clock
@@ -25,6 +26,7 @@ class Replica:
         self._clock, self._cost, self._ended, self._until = clock, cost, ended, until
         self.scheduler, self.steps = scheduler, Steps()
         self._idle = False
+        self._rows: Mapping[int, Mapping[int, tuple[float, ...]]] = getattr(cost, "rows", defaultdict(dict))
         clock.soon(self._begin)
 
     def take(self, sequence: Sequence) -> None:
@@ -50,17 +52,18 @@ class Replica:
         if not most:
             return batch, end_s
         until_s, decoding, context, costs = self._until(), batch.decoding, batch.context, list[tuple[float, ...]]()
-        ends_s = list[float]()
-        while len(costs) < most:
-            cost = self._cost(batch)
-            if end_s + cost[0] >= until_s:
+        ends_s, row = list[float](), self._rows[decoding]
+        for _ in range(most):
+            cost = row.get(round(context / decoding)) or self._cost(Batch((), decoding, context))
+            next_s = end_s + cost[0]
+            if next_s >= until_s:
                 break
-            end_s += cost[0]
+            end_s = next_s
             costs.append(cost)
             ends_s.append(end_s)
             context += decoding
-            batch = Batch((), decoding, context)
         if costs:
+            batch = Batch((), decoding, context)
             self.steps.add_alike(ends_s, costs, decoding, self.scheduler)
             self.scheduler.skip(len(costs), end_s)
         return batch, end_s

@@ -4,7 +4,6 @@ ones that it would have chosen (Leviathan et al., ICML 2023)."""
 from __future__ import annotations
 
 import re
-from collections import Counter
 from math import inf, log
 from typing import NamedTuple
 
@@ -72,7 +71,7 @@ class Speculating(Decoding):
         self.count += 1
         self.context += sequence.computed
         self._sequences[sequence] = 0
-        self.dates[sequence.last_s] += 1
+        self.dates[sequence.last_s] = self.dates.get(sequence.last_s, 0) + 1
 
     def leave(self, sequence: Sequence) -> None:
         """A sequence decodes no more."""
@@ -100,7 +99,7 @@ class Speculating(Decoding):
         ended = [each for each in self._sequences if not each.left]
         for sequence in ended:
             self._remove(sequence)
-        self.dates = Counter({now_s: self.count})
+        self.dates = {now_s: self.count}
         return ended
 
     def _end(self, sequence: Sequence) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from itertools import accumulate
 from typing import ClassVar, NamedTuple
@@ -51,7 +51,7 @@ class Decoding:
 
     def __init__(self, pool: Pool) -> None:
         self._pool, self.count, self.context, self.now = pool, 0, 0, 0
-        self.dates: Counter[float] = Counter()
+        self.dates = dict[float, int]()
         self._end_s = NEVER
         self._filling, self._sliding = [0] * pool.tokens, [0] * pool.tokens
         self._longer: dict[int, list[Sequence]] = {}
@@ -75,7 +75,7 @@ class Decoding:
         self._filling[(self.now - sequence.computed) % self._pool.tokens] += 1
         self._slide(sequence, 1)
         self._ending.setdefault(self.now + sequence.left, []).append(sequence)
-        self.dates[sequence.last_s] += 1
+        self.dates[sequence.last_s] = self.dates.get(sequence.last_s, 0) + 1
 
     def leave(self, sequence: Sequence) -> None:
         """A sequence decodes no more; how far it came is in it."""
@@ -109,7 +109,7 @@ class Decoding:
         self._pool.take(self.taken(steps)[-1])
         self.now += steps
         self.context += steps * self.count
-        self._end_s, self.dates = now_s, Counter({now_s: self.count})
+        self._end_s, self.dates = now_s, {now_s: self.count}
 
     def step(self, now_s: float) -> list[Sequence]:
         """Every sequence has computed a token and got one; return those that got their last, which leave."""
@@ -122,7 +122,7 @@ class Decoding:
         for sequence in ended:
             sequence.last_s = now_s
             self._out(sequence, sequence.left)
-        self._end_s, self.dates = now_s, Counter({now_s: self.count})
+        self._end_s, self.dates = now_s, {now_s: self.count}
         return ended
 
     def _out(self, sequence: Sequence, steps: int) -> None:
