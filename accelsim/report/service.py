@@ -163,7 +163,7 @@ def sentences(found: Served, figures: Facts) -> Iterator[str]:
         yield f"Then {si(float(tokens.mean()), 's')} pass from one token to the next."
     yield (
         f"{'Replicas are' if len(service.steps) > 1 else 'The replica is'} busy {percent(figures['busy'])} of the "
-        f"time, with {si(figures['mean_decoding'])} requests at once, and "
+        f"time, with {si(figures['mean_decoding'])} requests that decode at once on average, and "
         f"{percent(figures['most_blocks_held'] / found.last.blocks)} of the room for keys and values is used at most."
     )
     if figures["preemptions"]:

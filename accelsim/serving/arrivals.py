@@ -72,5 +72,9 @@ PROCESSES: dict[str, Process] = {
     "mmpp": Process({"burst": 5.0, "share": 0.2, "lasts": 10.0}, _mmpp),
 }
 """Processes of arrivals by name: independent users; equal times; times with a coefficient of variation; bursts."""
-MOST = {"share": 1.0}
-"""Parameters that must stay below a number."""
+BOUNDS = {
+    "rate": (1e-6, 1e6), "share": (1e-6, 1 - 1e-6), "burst": (1.0, 1e6), "cv": (1e-3, 1e3), "lasts": (1e-6, 1e9),
+}  # fmt: skip
+"""Least and largest value of a rate (1/s) and of each parameter."""
+CYCLE = 1e-2, 1e7
+"""Fewest and most requests, on average, of a calm and a busy spell together."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.random import Generator
 
 from accelsim import units
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Gather, Problem, UsageError, nearest
 from accelsim.seeds import generator
-from accelsim.serving.arrivals import MOST, PROCESSES, Profile, profiled
+from accelsim.serving.arrivals import BOUNDS, CYCLE, PROCESSES, Profile, profiled
 from accelsim.serving.rates import read_rates
 from accelsim.serving.requests import Request
 from accelsim.types import Array
@@ -95,12 +95,18 @@ def read_load(text: str) -> Load:
         raise UsageError(f"no process of arrivals {name!r}", "--load", expected, nearest(name, known))
     params = PROCESSES[name].params
     given = named(others, params, "--load")
-    rate = number(first.removesuffix("/s"), "--load", f"requests per second above 0, such as {name}:8/s")
-    lacking = [key for key, usual in params.items() if usual is None and key not in given]
-    UsageError.raise_for(Problem(f"no {key}", "--load", f"{name}:8/s,{key}=3") for key in lacking)
-    own = {key: number(value, "--load", _words(key), most=MOST.get(key, inf)) for key, value in given.items()}
-    usual = {key: value for key, value in params.items() if value is not None}
-    return Load(name, rate, usual | own)
+    gather, own = Gather(), {key: value for key, value in params.items() if value is not None}
+    for key, value in {"rate": first.removesuffix("/s"), **given}.items():
+        with gather.also():
+            own[key] = _bounded(value, key, name)
+    for key in params:
+        gather.refuse(key not in own and key not in given, f"no {key}", "--load", f"{name}:8/s,{key}=3")
+    gather.done()
+    found = Load(name, own.pop("rate"), own)
+    if "lasts" in own and not CYCLE[0] <= (many := found.rate * own["lasts"] / own["share"]) <= CYCLE[1]:
+        what, expected = f"{many:.3g} requests in a calm and a busy spell", "{:g} to {:g}, by lasts= and share="
+        raise UsageError(what, "--load", expected.format(*CYCLE))
+    return found
 
 
 def read_lengths(text: str) -> Spread:
@@ -119,9 +125,20 @@ def read_lengths(text: str) -> Spread:
     return name, prompt, output, number(given["cv"], "--lengths", expected, most=most) if given else usual
 
 
-def _words(key: str) -> str:
-    below = f" and below {MOST[key]:g}, such as {key}=0.2" if key in MOST else f", such as {key}=3"
-    return f"a number above 0{below}"
+def _bounded(text: str, key: str, process: str) -> float:
+    """Return the rate or a parameter of a process. Raises UsageError."""
+    low, high = BOUNDS[key]
+    bounds = "above 0 and below 1" if key == "share" else f"from {low:g} to {high:g}"
+    what, such = ("requests per second", f"{process}:8/s") if key == "rate" else ("a number", f"{key}={SUCH[key]}")
+    expected = f"{what} {bounds}, such as {such}"
+    value = number(text, "--load", expected)
+    if not low <= value <= high:
+        raise UsageError(f"{text!r}", "--load", expected)
+    return value
+
+
+SUCH = {"share": "0.2", "burst": "5", "cv": "3", "lasts": "10"}
+"""Parameters of arrivals by example."""
 
 
 def named(parts: list[str], known: Mapping[str, object], where: str) -> dict[str, str]:

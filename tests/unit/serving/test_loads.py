@@ -70,6 +70,12 @@ def test_other_lengths_leave_arrivals_as_they_are() -> None:
         (read_lengths, "uniform:8,8,cv=0.6", "a number below 0.58"),
         (read_lengths, "fixed:8,8,cv=0.6", "'cv=0.6'"),
         (read_load, "mmpp:8/s,share=1", "a number above 0 and below 1"),
+        (read_load, "mmpp:8/s,burst=0.5", "a number from 1 to 1e+06, such as burst=5"),
+        (read_load, "mmpp:8/s,lasts=1e-6,share=0.5", "1.6e-05 requests in a calm and a busy spell"),
+        (read_load, "mmpp:8/s,lasts=1e9", "0.01 to 1e+07"),
+        (read_load, "gamma:8/s,cv=1e-200", "a number from 0.001 to 1000"),
+        (read_load, "poisson:1e12/s", "requests per second from 1e-06 to 1e+06"),
+        (read_load, "constant:1e-300/s", "requests per second from 1e-06 to 1e+06"),
         (read_prefix, "share=1.5", "0 to 1, such as share=0.5"),
         (read_prefix, "tokens=2.5", "such as tokens=512"),
         (read_prefix, "text=2", "share, tokens, groups"),
@@ -144,6 +150,12 @@ def test_prefixes_come_before_prompts_in_their_share() -> None:
     assert {each.prefix for each in shared} == {((group, 64),) for group in range(3)}
     assert all(each.prompt == (164 if each.prefix else 100) for each in found)
     assert [each.arrival_s for each in found] == [each.arrival_s for each in plain]
+
+
+def test_all_problems_of_a_load_are_told_at_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        read_load("mmpp:1e12/s,burst=0.5,share=2")
+    assert [str(each.what) for each in caught.value.problems] == ["'1e12'", "'0.5'", "'2'"]
 
 
 def test_thinking_takes_no_negative_time() -> None:
