@@ -232,12 +232,12 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     return folded[match[0]] if match else ""
 
 
-def known(what: str, name: str, valid: Iterable[str]) -> str:
-    """``name`` if it is one of ``valid``; else UsageError with the nearest one."""
+def known(what: str, name: str, valid: Iterable[str], where: str = "") -> str:
+    """``name`` if it is one of ``valid``; else UsageError with the nearest one, at ``where``."""
     names = list(valid)
     if name not in names:
         expected = f"one of {', '.join(names)}"
-        raise UsageError(f"unknown {what} {name!r}", "", expected, nearest(name, names))
+        raise UsageError(f"unknown {what} {name!r}", where, expected, nearest(name, names))
     return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from accelsim import units
@@ -37,7 +38,9 @@ def read_limits(texts: Sequence[str], known: Mapping[str, str], place: str = "--
         try:
             found[name] = _value(value, known[name])
         except ValueError:
-            problems.append(Problem(f"{text!r}", place, EXPECTED[known[name]]))
+            problems.append(
+                Problem(f"{text!r}", place, re.sub(r"such as \w+", f"such as {name}", EXPECTED[known[name]]))
+            )
     UsageError.raise_for(problems)
     return found
 

@@ -30,10 +30,14 @@ def service(
     dtype: str,
 ) -> Answer:  # fmt: skip
     """Find what limits a service of MODEL: CPU, PCIe or chip; what batches and a filter bring."""
+    from accelsim.cluster.step.transformer import transformer_of
     from accelsim.report import service_study
     from accelsim.serving.items.asked import Question
     from accelsim.serving.items.limits import limits
 
+    generates = transformer_of(model) is not None
+    what = "an image or text model; 'accelsim serve' and 'accelsim choose --load' answer for language models"
+    gather.refuse(generates, f"{model} is a language model, whose requests share steps", "MODEL", what)
     gather.done()
     question = Question(model, on, before=before, after=after, cores=cores, dtype=dtype)
     with progress(1) as stage:

@@ -205,13 +205,13 @@ def _read(question: Question) -> Read:
         gather.refuse(prefix and question.trace, "shared prefixes beside a trace", "--prefix", "columns of the trace")
     with gather.also():
         speculation = read_speculation(question.speculate) if question.speculate else None
-        draft = _decoder(speculation.draft) if speculation and speculation.draft else None
+        draft = _decoder(speculation.draft, "--speculate") if speculation and speculation.draft else None
     with gather.also():
         split = read_split(question.disaggregate) if question.disaggregate else None
         beside = question.plan or question.replicas > 1
         gather.refuse(split and beside, "replicas or a plan beside it", "--disaggregate", "prefill=2xtp4,decode=4xtp8")
     with gather.also():
-        known("router", question.router, ROUTERS)
+        known("router", question.router, ROUTERS, "--router")
     with gather.also():
         policy = read_scheduler(question.scheduler)
     with gather.also():
@@ -234,13 +234,13 @@ def _read(question: Question) -> Read:
     return load, Requests(with_prefixes(requests, prefix, question.seed) if prefix else requests), *rest
 
 
-def _decoder(text: str) -> Transformer:
-    """Return the decoder of a text. Raises UsageError with the nearest one."""
+def _decoder(text: str, where: str = "") -> Transformer:
+    """Return the decoder of a text. Raises UsageError with the nearest one, at ``where``."""
     found = transformer_of(text)
     if found is None:
         decoders = [name for name, entry in ZOO.items() if entry.generates]
         near = nearest(split_parameters(text)[0], decoders)
-        raise UsageError(f"{text} does not generate tokens", "", "a decoder, such as llama3-8b", near)
+        raise UsageError(f"{text} does not generate tokens", where, "a decoder, such as llama3-8b", near)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from pathlib import Path
@@ -74,6 +75,10 @@ def read_load(text: str) -> Load:
     problems."""
     name, _, rest = text.partition(":")
     first, *others = (part.strip() for part in rest.split(","))
+    if name in (*PROCESSES, CLOSED, RATES) and not first:
+        lacks = "number of clients, such as closed:64" if name == CLOSED else f"rate, such as {name}:8/s"
+        lacks = "file, such as rates:day.csv" if name == RATES else lacks
+        raise UsageError(f"{text!r}", "--load", f"a {lacks}")
     if name == CLOSED:
         clients = number(first, "--load", "a number of clients, such as closed:64", whole=True)
         given = named(others, {"think": None}, "--load")
@@ -92,7 +97,8 @@ def read_load(text: str) -> Load:
     if name not in PROCESSES:
         known = [*PROCESSES, CLOSED, RATES]
         expected = f"{', '.join(known)}; such as poisson:8/s"
-        raise UsageError(f"no process of arrivals {name!r}", "--load", expected, nearest(name, known))
+        near = f"poisson:{text}" if re.match(r"\d", text) else nearest(name, known)
+        raise UsageError(f"no process of arrivals {name!r}", "--load", expected, near)
     params = PROCESSES[name].params
     given = named(others, params, "--load")
     gather, own = Gather(), {key: value for key, value in params.items() if value is not None}
@@ -115,10 +121,11 @@ def read_lengths(text: str) -> Spread:
     parts = [part.strip() for part in rest.split(",")]
     if name not in LENGTHS:
         expected = f"{', '.join(LENGTHS)}; such as lognormal:1024,256"
-        raise UsageError(f"no distribution of lengths {name!r}", "--lengths", expected, nearest(name, LENGTHS))
+        near = f"lognormal:{text}" if re.match(r"\d", text) else nearest(name, LENGTHS)
+        raise UsageError(f"no distribution of lengths {name!r}", "--lengths", expected, near)
     if len(parts) < 2:
         raise UsageError(f"{text!r}", "--lengths", f"means of prompts and outputs, such as {name}:1024,256")
-    prompt, output = (number(each, "--lengths", "tokens, 1 or more", whole=True) for each in parts[:2])
+    prompt, output = (number(each, "--lengths", "tokens, 1 or more, such as 1024", whole=True) for each in parts[:2])
     usual, most = LENGTHS[name].cv, LENGTHS[name].most
     given = named(parts[2:], {"cv": usual} if usual else {}, "--lengths")
     expected = f"a number below {most:.2g}, such as cv=0.5" if most < inf else "a number, such as cv=0.5"
@@ -148,7 +155,7 @@ def named(parts: list[str], known: Mapping[str, object], where: str) -> dict[str
         key, equals, value = part.partition("=")
         if not equals or key not in known:
             expected = f"{', '.join(known)}, each as NAME=VALUE" if known else "no settings"
-            problems.append(Problem(f"{part!r}", where, expected))
+            problems.append(Problem(f"{part!r}", where, expected, nearest(key, known)))
         found[key] = value
     UsageError.raise_for(problems)
     return found

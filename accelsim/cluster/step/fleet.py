@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,10 +19,11 @@ from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.shapes.building import Share, build, devices, hosts, speeds
 from accelsim.cluster.step.costs import PLAIN, Costs, Setting
+from accelsim.errors import AccelsimError
 from accelsim.spec.chip import Chip
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.collectives import Collectives
-from accelsim.spec.yaml.clusters import is_cluster
+from accelsim.spec.yaml.clusters import is_cluster, load_devices
 from accelsim.time import FS_PER_S
 
 Group = tuple[int, ...]
@@ -57,6 +58,14 @@ def costs_on(chip: Chip, setting: Setting) -> Costs:
 
 SILENT = Collectives.model_construct(title="none: software costs nothing")
 """A library that costs nothing."""
+
+
+def _has(text: str, devices: int) -> bool:
+    """Return whether a text names a cluster or a chip of so many devices."""
+    with suppress(AccelsimError):
+        nodes = load_devices(text).nodes.values()
+        return sum(node.count * each.count for node in nodes for each in node.devices.values()) == devices
+    return False
 
 
 class Wall(NamedTuple):
@@ -124,16 +133,25 @@ class Fleet:
         return "one node" if len(set(self.topology.groups[:devices])) == 1 else "many nodes"
 
     def resized(self, devices: int) -> str:
-        """Return a text that names the cluster with so many devices, '' where whole nodes do not give them."""
-        sizes = set(Counter(self.topology.groups).values())
-        each, whole = max(sizes), self.name.partition("?")[0]
-        name = next(filter(is_cluster, (re.sub(r"^\d+x-", "", whole), whole)), "")
-        if self.size == 1 or len(sizes) > 1 or not name:
+        """Return a text that names the cluster with so many devices, '' where there is none such, or it has them."""
+        if devices == self.size or self.size == 1:
             return ""
-        if devices <= each:
-            asked = f"nodes=1,devices={devices}" if self.size > each else f"devices={devices}"
-            return f"; or --on '{name}?{asked}'"
-        return "" if devices % each else f"; or --on '{name}?nodes={devices // each}'"
+        found = next((text for text in self._names(devices) if _has(text, devices)), "")
+        return f"; or --on '{found}'" if found else ""
+
+    def _names(self, devices: int) -> Iterator[str]:
+        """Yield names that may be those of the cluster with so many devices."""
+        whole = self.name.partition("?")[0]
+        bare = re.sub(r"^\d+x-", "", whole)
+        for name in filter(is_cluster, dict.fromkeys((bare, whole))):
+            each = max(node.size for node in load_devices(name).nodes.values())
+            if devices <= each:
+                yield from (f"{name}?devices={devices}", f"{name}?nodes=1,devices={devices}")
+            elif devices % each == 0:
+                yield f"{name}?nodes={devices // each}"
+        if devices == 1 and len({chip.name for chip in self.chips}) == 1:
+            yield self.chips[0].name
+        yield f"{devices}x-{bare}"
 
     def first(self, count: int) -> Fleet:
         """Return its first devices, on the same network; known results are kept."""

@@ -4,7 +4,7 @@ which says on which specs its figures depend, and run then."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -71,6 +71,26 @@ def read(model: str, on: str, options: Options) -> Read:
     ]
     UsageError.raise_for(problems)
     return kind.read(model, on, options)
+
+
+def text_problems(stated: Mapping[str, Sequence[object]]) -> Iterator[tuple[str, Problem]]:
+    """Yield the options of a service under load with what is wrong with their texts. ``stated``: all values of each
+    option that points have."""
+    from accelsim.errors import known
+    from accelsim.serving.loads import read_lengths, read_load, read_prefix
+    from accelsim.serving.schedulers.registry import read_scheduler
+    from accelsim.serving.service import ROUTERS
+
+    readers: dict[str, Callable[[str], object]] = {
+        "load": read_load, "lengths": read_lengths, "prefix": read_prefix, "scheduler": read_scheduler,
+        "router": lambda text: known("router", text, ROUTERS),
+    }  # fmt: skip
+    for name in readers.keys() & stated.keys() if "load" in stated else ():
+        for value in stated[name]:
+            try:
+                readers[name](str(value))
+            except UsageError as error:
+                yield from ((name, each) for each in error.problems)
 
 
 def kind_of(model: str, on: str, options: Options) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Annotated, Literal, NamedTuple
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.explore.sweep.designs import DESIGNS, Asked, Base
-from accelsim.explore.sweep.kinds import KINDS
+from accelsim.explore.sweep.kinds import KINDS, text_problems
 from accelsim.explore.sweep.point import Point
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
@@ -109,6 +110,12 @@ def axes_of(sweep: Sweep) -> list[Axis]:
         Problem(f"{name!r} is no option of a run", "options", "", nearest(name, OPTIONS))
         for name in sweep.options
         if name not in OPTIONS
+    ]
+    stated: dict[str, Sequence[object]] = {name: [value] for name, value in sweep.options.items()}
+    stated |= {name: axis.values for axis in found for name in axis.names}
+    problems += [
+        replace(each, where=f"{'options' if name in sweep.options else 'axes'}: {name}")
+        for name, each in text_problems(stated)
     ]
     if sweep.draw is not None and sweep.draw.points is None and sweep.draw.by != "one-at-a-time":
         problems.append(Problem(f"nothing says how many points {sweep.draw.by!r} takes", "draw", "points: N"))

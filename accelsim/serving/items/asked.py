@@ -22,6 +22,7 @@ from accelsim.serving.items.trace import CLASSES, Trace, read_trace
 from accelsim.serving.items.work import Work, read_work
 from accelsim.serving.loads import Load, arrivals, read_load
 from accelsim.spec.yaml.chips import load_chip
+from accelsim.spec.yaml.clusters import is_cluster, load_cluster
 from accelsim.spec.yaml.instances import one_of
 from accelsim.workload.sources.load import check_there
 
@@ -184,7 +185,7 @@ def read(question: Question) -> Asked:
     with gather.also():
         known("edges", question.edges or EDGES[0], EDGES)
     with gather.also():
-        chip = load_chip(one_of(question.on, question.prices), question.overrides)
+        chip = load_chip(_one_chip(question), question.overrides)
         direct = question.inputs == "device"
         times = BatchTimes(
             question.model, chip, question.dtype, question.edges, direct, question.longest, question.site
@@ -193,6 +194,17 @@ def read(question: Question) -> Asked:
     times.cost(1)
     load = load if trace is None else Load("trace", trace.rate)
     return Asked(question, rules, before, after, load, timeout_s, times, trace)
+
+
+def _one_chip(question: Question) -> str:
+    """Return the chip that serves. Raises UsageError for a cluster, with its chip."""
+    name = one_of(question.on, question.prices)
+    if is_cluster(name):
+        nodes = load_cluster(name).nodes.values()
+        (chip, *others) = dict.fromkeys(each.chip for node in nodes for each in node.devices.values())
+        expected = "a chip, whose --replicas share one queue"
+        raise UsageError(f"{name} is a cluster", "--on", expected, "" if others else chip)
+    return name
 
 
 def _timeout_s(text: str) -> float:

@@ -63,7 +63,8 @@ def read_scheduler(text: str) -> Policy:
     """Return the scheduler of a text: 'vllm', 'sarathi:chunk=256,most=64'. Raises UsageError with all problems."""
     name, _, rest = text.partition(":")
     if name not in SCHEDULERS:
-        raise UsageError(f"no scheduler {name!r}", WHERE, f"one of {', '.join(SCHEDULERS)}", nearest(name, SCHEDULERS))
+        what = f"no scheduler {name!r} for language models"
+        raise UsageError(what, WHERE, f"one of {', '.join(SCHEDULERS)}", nearest(name, SCHEDULERS))
     known = settings_of(SCHEDULERS[name])
     found: dict[str, Setting] = {key: each.default for key, each in known.items()}
     problems = []

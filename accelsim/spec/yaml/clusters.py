@@ -25,6 +25,8 @@ COUNTED = re.compile(r"([1-9][0-9]{0,6})x-(.+)")
 """A number before a name: '16x-dgx-a100'."""
 
 
+ALIKE = 6
+"""Chips of one family that are told, at most."""
 COUNTS = ("nodes", "devices")
 """Options that may follow the name: 'dgx-h100?nodes=4,devices=2', so many nodes, so many devices in each."""
 
@@ -100,6 +102,11 @@ def _devices(name_or_path: str | Path, overrides: Sequence[str]) -> ClusterSpec:
     if not _is_path(text := str(meant(name_or_path))) and not _is_chip(text):
         both = [*clusters(), *where.names("chips")]
         expected = "a cluster (see 'accelsim clusters') or a chip (see 'accelsim chips')"
+        alike = [name for name in where.names("chips") if name.startswith(f"{text}-")]
+        if 1 < len(alike) <= ALIKE:
+            raise SpecError(
+                f"no cluster or chip {brief(text)}", "", f"{', '.join(alike)}, or another of 'accelsim chips'"
+            )
         raise SpecError(f"no cluster or chip {brief(text)}", "", expected, nearest(text, both))
     chip = load_chip(name_or_path, overrides)
     one = Devices(chip=str(where.resolve(text)), settings=list(overrides))

@@ -69,7 +69,7 @@ def test_json_has_what_would_help() -> None:
         (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2", "--train", "--values", "off"), ("2 devices", "1")),
         (("run", "gpt", "--on", "edu-4x4", "--train", "--values", "off", "--check"), ("--check with --train", "a run without --train")),
         (("run", "gpt", "--on", "4x-edu", "--train", "--values", "off", "--plan", "dp=2"), ("or --on '4x-edu?devices=2'",)),
-        (("run", "gpt?prompt=4,new=2", "--on", "2x-dgx-h100", "--values", "off", "--plan", "tp=2"), ("or --on 'dgx-h100?nodes=1,devices=2'",)),
+        (("run", "gpt?prompt=4,new=2", "--on", "2x-dgx-h100", "--values", "off", "--plan", "tp=2"), ("or --on 'dgx-h100?devices=2'",)),
         (("plan", "digits-mlp", "--on", "4x-edu", "--objective", "tim"), ("unknown objective", "time")),
     ],
 )  # fmt: skip

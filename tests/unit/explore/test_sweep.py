@@ -335,6 +335,8 @@ WRONG = {
     "options: {batch: 2}\naxes: {batch: [1, 2]}": "'batch' is an option and an axis",
     "objectives: []": "no objective; expected one or more of latency",
     "objectives: [energy, energy]": "'energy' is there twice",
+    "options: {load: 'poison:8/s'}": "options: load: no process of arrivals 'poison'.*did you mean 'poisson'",
+    "options: {load: 'poisson:8/s', router: random}": "options: router: unknown router 'random'",
     "on: [edu-4x4, 'aws:g4dn.xlarg']": "no instance 'aws:g4dn.xlarg'.*did you mean 'aws:g4dn.xlarge'",
 }
 """Lines of a sweep file -> what is said of them."""
