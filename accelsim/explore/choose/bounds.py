@@ -14,14 +14,11 @@ from typing import NamedTuple
 
 from accelsim.account.energy import static_power_W
 from accelsim.account.price import DAY_S
-from accelsim.cluster.step.memory import capacity_B
-from accelsim.explore.choose.candidates import Candidate, forget, peak, spec_of
-from accelsim.explore.choose.passing import bandwidth_Bps, drawn, element_B, forget_passes, least_of_pass
+from accelsim.explore.choose.candidates import Candidate, peak, spec_of
 from accelsim.explore.choose.question import GENERATION, RUN, SERVICE, Question
-from accelsim.explore.choose.services import forget_requests, load_of
 from accelsim.explore.choose.services import least_of as service_least
-from accelsim.explore.choose.stepping import forget_steps, least_of_step
-from accelsim.explore.choose.work import passes_of, products_of, sizes_of, work_of
+from accelsim.explore.choose.services import load_of
+from accelsim.explore.choose.work import passes_of, sizes_of, work_of
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
 
@@ -63,18 +60,11 @@ OTHERS = RULES | {RUN: {"latency_s": Rule(0.75, 0.65, 0.85), "energy_J": Rule(0.
 """Rules of chips that are no GPUs, by task and figure."""
 
 
-def forget_all() -> None:
-    """Forget models, chips and clusters, whose files may change between questions."""
-    forget()
-    forget_passes()
-    forget_steps()
-    forget_requests()
-    for each in (work_of, products_of, passes_of):
-        each.cache_clear()
-
-
 def bound_of(question: Question, candidate: Candidate) -> Bound:
-    """Return what a candidate takes at least."""
+    """Return what a candidate takes at least. What this takes is loaded then: most questions find bounds in a cache."""
+    from accelsim.explore.choose.passing import drawn, element_B, least_of_pass
+    from accelsim.explore.choose.stepping import least_of_step
+
     if question.task == SERVICE:
         return _served(question, candidate)
     work, chip = work_of(question.model, question.train), spec_of(candidate.chip)
@@ -102,6 +92,8 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
 
 def _served(question: Question, candidate: Candidate) -> Bound:
     """Return what a service takes at least: replicas, times, and the energy of a request with that of idle time."""
+    from accelsim.explore.choose.passing import bandwidth_Bps, element_B
+
     load, sizes, chip = load_of(question), sizes_of(question.model), spec_of(candidate.chip)
     assert sizes is not None  # it generates
     flops = peak(candidate.chip, candidate.dtype) * candidate.count
@@ -120,6 +112,8 @@ def _share(candidate: Candidate, held: float) -> float:
 
 def room_B(chip: Chip) -> float:
     """Return the bytes that a chip can hold; of its host where that alone computes."""
+    from accelsim.cluster.step.memory import capacity_B
+
     if multiplier(chip) is None and chip.host is not None:
         return float(chip.host.memory.capacity)
     return capacity_B(chip)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 from accelsim.account.price import DAY_S
@@ -16,7 +15,7 @@ from accelsim.cluster.plan.plan import parse_plan
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.compiler.passes import preferred_format
 from accelsim.errors import Problem, UsageError, brief, nearest
-from accelsim.explore.choose.question import GENERATION, RUN, SERVICE, TRAINING, Question
+from accelsim.explore.choose.question import GENERATION, RUN, SERVICE, TRAINING, Question, kept
 from accelsim.explore.choose.services import load_of
 from accelsim.explore.sweep.point import Point
 from accelsim.program.roles import multiplier
@@ -149,26 +148,20 @@ def _cluster(offer: Offer) -> str:
     return (offer.instance.cluster or "").partition("?")[0]
 
 
-@cache
+@kept
 def _counted(name: str) -> Place:
     spec = load_devices(name)
     node = next(iter(spec.nodes.values()))
     return Place(name, next(iter(node.devices.values())).chip, node.size, True)
 
 
-@cache
+@kept
 def spec_of(chip: str) -> Chip:
-    """Return a chip, read once for a question (``forget``)."""
+    """Return a chip, read once for a question."""
     return load_chip(chip)
 
 
-def forget() -> None:
-    """Forget chips and clusters, whose files may change between questions."""
-    for each in (spec_of, peak, _counted):
-        each.cache_clear()
-
-
-@cache
+@kept
 def peak(chip: str, dtype: str) -> float:
     """Return operations per second of a chip in a format, of its host where that alone computes; 0 without it."""
     spec = spec_of(chip)

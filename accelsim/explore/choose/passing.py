@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from accelsim.engines.base import Beside, Least
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError
 from accelsim.explore.choose.candidates import BATCHES, Candidate, peak, spec_of
-from accelsim.explore.choose.question import Question
+from accelsim.explore.choose.question import Question, kept
 from accelsim.explore.choose.work import NOTHING, Multiplied, Pass, beside_of, passes_of, sizes_of, work_of
 from accelsim.formats import table
 from accelsim.program.actions import READ, WRITE
@@ -27,12 +26,6 @@ from accelsim.spec.yaml.clusters import load_devices
 from accelsim.time import FS
 from accelsim.workload.ops.base import Gemm
 from accelsim.workload.sources.load import generation_of
-
-
-def forget_passes() -> None:
-    """Forget chips and models, whose files may change between questions."""
-    for each in (_by_product, _beside_s, _prices, multiplying_J, drawn, _fleet):
-        each.cache_clear()
 
 
 def element_B(dtype: str) -> float:
@@ -45,7 +38,7 @@ def bandwidth_Bps(chip: Chip) -> float:
     return max((float(chip.memories[name].rate_Bps) for name in _near(chip)), default=float("inf"))
 
 
-@cache
+@kept
 def multiplying_J(chip: str, dtype: str, foreign: bool) -> float:
     """Return the energy of a multiply-accumulate in a format, with what a GPU draws around it; without that in integers
     for ``foreign`` models, files whose operands may be unsigned."""
@@ -65,7 +58,7 @@ class Drawn(NamedTuple):
     moved_J: float
 
 
-@cache
+@kept
 def drawn(name: str, dtype: str, foreign: bool = False) -> Drawn:
     """Return what a chip draws in a format, of ``foreign`` models or others."""
     chip, prices = spec_of(name), _prices(name)
@@ -114,7 +107,7 @@ def collective(on: str, dtype: str, count: int, kind: str, size_B: int, serves: 
     return found.time_fs * FS, found.energy_J
 
 
-@cache
+@kept
 def _fleet(on: str, dtype: str, serves: bool) -> Fleet | None:
     try:
         spec, setting = load_devices(on), Setting(dtype=dtype)
@@ -213,7 +206,7 @@ def _apart_B(products: Sequence[Multiplied], each_B: float, room_B: float) -> fl
     return found
 
 
-@cache
+@kept
 def _by_product(model: str, name: str, dtype: str, batch: int | None, count: int) -> Mapping[tuple[Gemm, float], Least]:
     """Return what each product of a model takes at least on one of several chips, of one batch or of all."""
     chip = spec_of(name)
@@ -234,7 +227,7 @@ PLACES = 4
 """Tokens of a generation whose attention is bounded, each for as many that follow it."""
 
 
-@cache
+@kept
 def _beside_s(model: str, name: str, dtype: str, batch: int, tokens: int, count: int) -> tuple[float, float]:
     """Return the least seconds of kernels of functions and of attention in a pass on one of several GPUs, of further
     tokens in the mean of them; 0 of models other than plain decoders."""
@@ -268,7 +261,7 @@ def _entering(chip: Chip, size_B: float) -> Least:
     return Least(size_B / chip.memories[home].rate_Bps, size_B * float(link.energy if link else 0.0))
 
 
-@cache
+@kept
 def _prices(chip: str) -> Mapping[tuple[str, str], float]:
     return price_list(spec_of(chip))
 

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar, cast
 
 from accelsim.errors import Gather, UsageError, nearest
 from accelsim.spec.instance import Term
 from accelsim.workload.sources.load import check_there, generation_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+FORGET: list[Callable[[], None]] = []
+"""Functions that forget what was read for a question, each of one cache."""
+
+
+def kept(function: Callable[P, T]) -> Callable[P, T]:
+    """Keep the results of a function while a question is answered."""
+    made = cache(function)
+    FORGET.append(made.cache_clear)
+    return cast("Callable[P, T]", made)
+
+
+def forget_all() -> None:
+    """Forget models, chips, clusters and requests, whose files may change between questions."""
+    for clear in FORGET:
+        clear()
 
 
 class Measure(NamedTuple):

@@ -10,11 +10,11 @@ from math import inf, log
 from typing import cast
 
 from accelsim import usercache
-from accelsim.explore.choose.bounds import OTHERS, RULES, Bound, bound_of, forget_all, least_of
+from accelsim.explore.choose.bounds import OTHERS, RULES, Bound, bound_of, least_of
 from accelsim.explore.choose.candidates import Candidate, enumerate_all, spec_of
 from accelsim.explore.choose.checks import checked
 from accelsim.explore.choose.figures import Figures, Miss, cost_USD, misses
-from accelsim.explore.choose.question import GENERATION, MEASURES, RUN, Question
+from accelsim.explore.choose.question import GENERATION, MEASURES, RUN, Question, forget_all
 from accelsim.explore.sweep.point import DONE, Outcome, quick_key
 from accelsim.explore.sweep.store import Store
 from accelsim.explore.sweep.work import Workers

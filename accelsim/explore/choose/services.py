@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import ceil
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.errors import Gather
-from accelsim.explore.choose.question import Question
+from accelsim.explore.choose.question import Question, kept
 from accelsim.serving.loads import drawn, read_lengths, read_load
 from accelsim.serving.requests import Request
 from accelsim.serving.schedulers.registry import read_scheduler
@@ -62,12 +61,7 @@ def load_of(question: Question) -> Load:
     return Load(options, load.rate, _drawn(question.load, question.lengths, count))
 
 
-def forget_requests() -> None:
-    """Forget requests, whose profile of rates may change between questions."""
-    _drawn.cache_clear()
-
-
-@cache
+@kept
 def _drawn(load: str, lengths: str, count: int) -> Sequence[Request]:
     return tuple(drawn(read_load(load), read_lengths(lengths), count, 0))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import NamedTuple
 
 from accelsim.cluster.plan.plan import Plan, parse_plan
@@ -15,6 +14,7 @@ from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import stash_B
 from accelsim.explore.choose.candidates import STATE_B, Candidate, peak, spec_of
 from accelsim.explore.choose.passing import bandwidth_Bps, collective, drawn, least_of_products
+from accelsim.explore.choose.question import FORGET, kept
 from accelsim.explore.choose.work import Multiplied, in_batch, multiplied
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
@@ -35,13 +35,8 @@ class Demand(NamedTuple):
     two: Sequence[Multiplied]
 
 
-def forget_steps() -> None:
-    """Forget chips and models, whose files may change between questions."""
-    _parts.cache_clear()
-    _DEMANDS.clear()
-
-
 _DEMANDS: dict[object, tuple[list[Demand], ...]] = {}
+FORGET.append(_DEMANDS.clear)
 
 
 def least_of_step(sizes: Transformer, candidate: Candidate) -> tuple[float, float]:
@@ -76,7 +71,7 @@ def _added(sizes: Transformer, candidate: Candidate, tp: int, size: int) -> tupl
     ) / size
 
 
-@cache
+@kept
 def _parts(sizes: Transformer, name: str, dtype: str, tp: int, batch: int) -> Mapping[int, Parts]:
     """Size of microbatches -> the least of a sequence in each piece: each graph at the peak of its products, as long as
     they take one after the other, or at the peak of its memory."""

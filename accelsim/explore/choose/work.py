@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from math import prod
 from typing import NamedTuple, TypeVar
 
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.engines.base import Beside
+from accelsim.explore.choose.question import kept
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import gemm_view, node_work
 from accelsim.workload.ops.base import Gemm, find
@@ -79,7 +79,7 @@ class Pass(NamedTuple):
     tokens: int = 0
 
 
-@cache
+@kept
 def work_of(model: str, train: bool) -> Work:
     """Return the work of a model. Raises ModelError and UsageError."""
     asked, sizes = generation_of(model), sizes_of(model)
@@ -110,13 +110,13 @@ SIDES = ("groups", "M", "N", "K")
 """Sizes of a product."""
 
 
-@cache
+@kept
 def products_of(model: str, batch: int) -> Sequence[Multiplied]:
     """Return the products of a pass over a model that is no decoder."""
     return in_batch(_products(model, 1), _products(model, 2), batch)
 
 
-@cache
+@kept
 def _products(model: str, batch: int) -> Sequence[Multiplied]:
     return multiplied(load_model(model, batch=batch, data=False))
 
@@ -224,7 +224,7 @@ def beside_of(sizes: Transformer, batch: int, tokens: int, count: int) -> Sequen
     return groups
 
 
-@cache
+@kept
 def passes_of(model: str, batch: int) -> Sequence[Pass]:
     """Return the passes of a run or a generation."""
     work = work_of(model, False)
