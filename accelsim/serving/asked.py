@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 
+from accelsim import usercache
 from accelsim.account.interval import TOKEN
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.serving.devices import Devices, serving_library
@@ -149,7 +150,9 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
     load, requests, model, plan, spec, policy, split, drafted, front = _read(question)
     plain = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
     fleet = change(plain)
-    key = key_of(spec, Devices(fleet, fleet.setting)) if fleet.topology is plain.topology else ""
+    key = key_of(spec, Devices(fleet, fleet.setting))
+    if key and fleet.topology is not plain.topology:
+        key = usercache.digest([key, repr(fleet.topology.wires)])
     pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
     parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
     groups = [group_of(model, part, key, policy, question.memory, count, plan, drafted) for part, count, plan in parts]

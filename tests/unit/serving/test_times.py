@@ -9,9 +9,11 @@ import pytest
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.devices import Devices
 from accelsim.cluster.serving.step import Layout, step
+from accelsim.cluster.serving.what_if import faster_links
 from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.transformer import transformer_of
+from accelsim.serving.asked import Question, served
 from accelsim.serving.replicas import blocks_of
 from accelsim.serving.requests import Request, Sequence
 from accelsim.serving.schedulers.base import Batch
@@ -73,6 +75,12 @@ def test_steps_are_kept_by_devices_and_settings() -> None:
         spec = load_devices(on)
         keys.append(key_of(spec, Devices(fleet_of(spec, setting), setting)))
     assert len(set(keys)) == 4 and all(keys)
+
+
+def test_steps_with_faster_links_are_kept_by_themselves() -> None:
+    question = Question(SMALL, "8x-t4-pcie?devices=2", "poisson:1/s", "fixed:8,2", requests=3, plan="tp=2")
+    keys = [served(question, change).last.times.key for change in (lambda fleet: fleet, faster_links, faster_links)]
+    assert keys[0] != keys[1] == keys[2] and all(keys)
 
 
 @pytest.fixture(scope="module", name="times")
