@@ -13,7 +13,7 @@ import numpy as np
 from accelsim.spec.site import Front
 from accelsim.spec.yaml.chips import load_site
 from accelsim.types import Floats
-from tests.validation.serving_loops import ROOM, SITE, Loop, Row, loops, predicted, rows
+from tests.validation.serving_loops import OSS, ROOM, SITE, Loop, Row, loops, predicted, rows
 
 FITTED, CLIENTS = ("H100", "H200"), 64
 """GPUs and most clients of the fit."""
@@ -27,7 +27,13 @@ LEVEL = 0.9
 
 def seen(row: Row) -> bool:
     """Return whether the fit may see a row."""
-    alike = row.engine == "vllm" and row.gpu in FITTED and row.clients <= CLIENTS and not row.tokens_per_s
+    alike = (
+        row.engine == "vllm"
+        and row.model != OSS
+        and row.gpu in FITTED
+        and row.clients <= CLIENTS
+        and not row.tokens_per_s
+    )
     return alike and row.draw % 2 == 0
 
 

@@ -25,7 +25,7 @@ from accelsim.serving.measures import end_to_end_s, ttft_s
 from accelsim.types import Array, Floats
 from tests.validation.measured import folder
 from tests.validation.serving_front import seen
-from tests.validation.serving_loops import QWEN3_14B, ROOM, SITE, Row, loops, rows
+from tests.validation.serving_loops import OSS, QWEN3_14B, ROOM, SITE, Row, loops, rows
 
 EACH, GPUS = 4, 2
 """Rows of each group at most, and its number of GPUs."""
@@ -214,11 +214,12 @@ def main() -> None:
 
 
 def table(found: Sequence[Compared]) -> Iterator[str]:
-    """Yield the lines of all groups."""
-    closed = [each for each in found if "tpot_s" in each.measured]
+    """Yield the lines of all groups, and those of all services but the mixture of experts."""
     groups = {
         kind: [each for each in found if each.kind == kind] for kind in dict.fromkeys(each.kind for each in found)
     }
+    found = [each for each in found if OSS.split("/")[1] not in each.kind]
+    closed = [each for each in found if "tpot_s" in each.measured]
     groups["vllm"] = [each for each in closed if each.kind.startswith("vllm")]
     groups["vllm, with room"] = [each for each in groups["vllm"] if each.room < ROOM]
     groups["all at once"] = [each for each in found if "tokens_per_s" in each.measured]
