@@ -24,8 +24,8 @@ OPTIONS = {
                       "lognormal.", "lognormal:1024,256", metavar="NAME:P,N[,cv=X]"),
     "prefix": option("--prefix", "Prompts that begin alike: share=0.5,tokens=512,groups=10.", "",
                      metavar="NAME=VALUE,..."),
-    "plan": option("--plan", "How the devices of a replica share the model: tp=N, of tensors; ep=N, of experts.", "",
-                   metavar="PLAN"),
+    "plan": option("--plan", "How the devices of a replica share the model: tp=N, of tensors; ep=N, of experts; pp=N, "
+                   "of layers.", "", metavar="PLAN"),
     "routing": option("--routing", "How popular experts are: uniform, even, power:EXPONENT or shares:4/2/1/1.", "",
                       metavar="ROUTING"),
     "disaggregate": option("--disaggregate", "Replicas for prompts and others for tokens: prefill=2xtp4,"

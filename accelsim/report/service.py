@@ -92,7 +92,8 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
     tables = found.last.times.tables
     return {
         "tool": "accelsim", "tool_version": tool_version(), "model": found.model.name, "on": question.on,
-        "dtype": found.devices.dtype, "plan": str(found.last.times.plan), "replicas": len(service.steps),
+        "dtype": found.devices.dtype, "plan": str(found.last.times.plan),
+        "replicas": sum(each.count for each in found.groups),
         "scheduler": question.scheduler, "site": question.setting.site,
         "trace": None if question.trace is None else str(question.trace),
         "load": question.load, "lengths": question.lengths, "seed": question.seed,
@@ -103,7 +104,8 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "busy": service.busy,
         "blocks": found.last.blocks, "block_tokens": found.page, "block_B": found.last.block_B,
         "block_layers": found.last.layers,
-        "most_blocks_held": max(int(each.column("held").max(initial=0)) for each in found.decoders),
+        "most_blocks_held": found.last.times.plan.pp
+        * max(int(each.column("held").max(initial=0)) for each in found.decoders),
         "preemptions": int(done["preempted"].sum()),
         "tokens_computed_again": int(done["again"].sum()),
         "disaggregate": question.disaggregate or None, "transfer_s": service.moved_s, "transfer_J": service.moved_J,
@@ -130,7 +132,7 @@ def _mean_decoding(found: Served) -> float:
     decoding, seconds = (
         np.concatenate([steps.column(name) for steps in found.decoders]) for name in ("decoding", "seconds")
     )
-    return float(np.average(decoding, weights=seconds))
+    return float(np.average(decoding, weights=seconds)) * found.last.times.plan.pp
 
 
 def _per_decode(found: Served, out: int) -> float | None:
@@ -162,7 +164,7 @@ def sentences(found: Served, figures: Facts) -> Iterator[str]:
     if len(tokens := tpot_s(service)):
         yield f"Then {si(float(tokens.mean()), 's')} pass from one token to the next."
     yield (
-        f"{'Replicas are' if len(service.steps) > 1 else 'The replica is'} busy {percent(figures['busy'])} of the "
+        f"{'Replicas are' if figures['replicas'] > 1 else 'The replica is'} busy {percent(figures['busy'])} of the "
         f"time, with {si(figures['mean_decoding'])} requests that decode at once on average, and "
         f"{percent(figures['most_blocks_held'] / found.last.blocks)} of the room for keys and values is used at most."
     )

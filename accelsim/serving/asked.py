@@ -24,6 +24,7 @@ from accelsim.kernels.whole import widened
 from accelsim.seeds import generator
 from accelsim.serving.front import Way, hosted, stretched
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
+from accelsim.serving.replica import Line
 from accelsim.serving.replicas import Drafted, Group, group_of, room_of
 from accelsim.serving.requests import Request, Requests
 from accelsim.serving.schedulers.registry import Policy, read_scheduler
@@ -141,7 +142,7 @@ class Served:
     @property
     def decoders(self) -> tuple[Steps, ...]:
         """Steps of these replicas."""
-        return self.service.steps[-self.last.count :]
+        return self.service.steps[-self.last.schedulers :]
 
 
 def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: fleet) -> Served:
@@ -165,7 +166,7 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
         """Simulate; see ``Served``."""
         policies = [policy.together(each.times.plan.ep) for each in groups]
         made = [
-            [own.made(own.pool(each.blocks, shared, each.groups)) for _ in range(each.count)]
+            [own.made(own.pool(each.blocks // each.times.plan.pp, shared, each.groups)) for _ in range(each.schedulers)]
             for own, each in zip(policies, groups, strict=True)
         ]
         for at, each in enumerate(made[-1]):
@@ -174,7 +175,9 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
         route = ROUTERS[question.router]
         costs = [hosted(partial(each.times.scaled, factor), front, each.times.plan.ep == 1) for each in groups]
         second = move and Second(made[1], costs[1], route(), move)
-        return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, Way(front))
+        times = groups[0].times
+        lines = [Line(partial(times.stages_s, factor)) for _ in range(groups[0].count if times.stages else 0)]
+        return simulate(requests, made[0], costs[0], route(), load.clients, load.think_s, second, Way(front), lines)
 
     return Served(question, model, devices, load, requests, tuple(groups), policy.kind.PAGE, front, play)
 
@@ -221,8 +224,10 @@ def _read(question: Question) -> Read:
         model = _decoder(question.model)
     with gather.also():
         plan = parse_plan(question.plan) if question.plan else Plan()
-        if plan.pp * plan.dp * plan.cp > 1:
-            raise UsageError(f"{plan}", "--plan", "tp=N, ep=N: the devices of one replica; --replicas for more of them")
+        what = f"--speculate with {plan}, whose pipeline has one token of a sequence at a time"
+        gather.refuse(plan.pp > 1 and question.speculate, what, "--plan", "tp=N or ep=N")
+        if plan.dp * plan.cp > 1:
+            raise UsageError(f"{plan}", "--plan", "tp=N, ep=N, pp=N: the devices of one replica; --replicas for more")
     with gather.also():
         spec = load_devices(standing(question.on, question.prices), question.overrides)
     with gather.also():

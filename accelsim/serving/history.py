@@ -90,15 +90,16 @@ def shares(groups: Sequence[Group], service: Service) -> Shares:
 
 
 def _replicas(groups: Sequence[Group], service: Service) -> Iterator[tuple[Group, Steps]]:
-    """Each replica's group and steps."""
-    return zip([each for each in groups for _ in range(each.count)], service.steps, strict=True)
+    """Each scheduler's group and steps."""
+    return zip([each for each in groups for _ in range(each.schedulers)], service.steps, strict=True)
 
 
 def _of_replica(group: Group, steps: Steps, span: float) -> Shares:
     seconds, joules = steps.column("seconds"), steps.column("joules")
     prompts_s, step_J = steps.of_prompts
     prompts = float(prompts_s / seconds.sum()) if len(seconds) else 0.0
-    total_J, devices_s = group.static_W * span, group.times.plan.devices * span
+    plan = group.times.plan
+    total_J, devices_s = group.static_W * span / plan.pp, plan.devices * span / plan.pp
     return Shares(
         devices_s * prompts, devices_s * (1 - prompts), total_J * prompts + step_J,
         total_J * (1 - prompts) + float(joules.sum()) - step_J,

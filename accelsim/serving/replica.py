@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Sequence_
 from functools import partial
 
 from accelsim.serving.clock import Clock
@@ -15,14 +16,34 @@ Cost = Callable[[Batch], tuple[float, ...]]
 """Time (s) and energy (J) of a step, and perhaps the share of both that prompts add."""
 
 
+class Line:
+    """Stages of a pipeline, which several schedulers of a replica use one after the other, each with requests of its
+    own. ``stages_s``: work -> time of each stage, s."""
+
+    def __init__(self, stages_s: Callable[[Batch], Sequence_[float]]) -> None:
+        self._stages_s = stages_s
+        self._free_s = dict[int, float]()
+
+    def end_s(self, begin_s: float, batch: Batch, alone_s: float) -> float:
+        """Return when work that begins ends, s. ``alone_s``: its time in an empty pipeline, in which the host comes
+        before the first stage."""
+        times = [*self._stages_s(batch)]
+        times[0] += alone_s - sum(times)
+        for stage, seconds in enumerate(times):
+            begin_s = self._free_s[stage] = max(begin_s, self._free_s.get(stage, 0.0)) + seconds
+        return begin_s
+
+
 class Replica:
     """Computes steps on a clock; ``ended`` is told of each request that has all its tokens. Nobody gives it a request
-    before ``until()``, s, so that it need not look at the clock in steps that end before."""
+    before ``until()``, s, so that it need not look at the clock in steps that end before. ``line``: the stages that it
+    shares with others."""
 
     def __init__(
         self, clock: Clock, scheduler: Scheduler, cost: Cost, ended: Callable[[Sequence], None],
-        until: Callable[[], float],
+        until: Callable[[], float], line: Line | None = None,
     ) -> None:  # fmt: skip
+        self._line = line
         self._clock, self._cost, self._ended, self._until = clock, cost, ended, until
         self.scheduler, self.steps = scheduler, Steps()
         self._idle = False
@@ -39,7 +60,11 @@ class Replica:
     def _begin(self) -> None:
         batch = self.scheduler.plan()
         self._idle = batch is None
-        if batch is not None:
+        if batch is not None and self._line is not None:
+            now_s, (alone_s, *others) = self._clock.now, self._cost(batch)
+            end_s = self._line.end_s(now_s, batch, alone_s)
+            self._clock.at(end_s, partial(self._end, end_s, batch, (end_s - now_s, *others)))
+        elif batch is not None:
             batch, begin_s = self._alike(batch) if not batch.chunks else (batch, self._clock.now)
             cost = self._cost(batch)
             end_s = begin_s + cost[0]

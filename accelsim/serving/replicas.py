@@ -44,6 +44,11 @@ class Group:
     layers: int
     groups: Groups
 
+    @property
+    def schedulers(self) -> int:
+        """Schedulers of all replicas: one for each batch that is in a pipeline at one time (vLLM's virtual engines)."""
+        return self.count * self.times.plan.pp
+
 
 def group_of(
     model: Transformer, fleet: Fleet, key: str, policy: Policy, memory: float, count: int, plan: Plan,
@@ -71,7 +76,7 @@ def group_of(
 
 def room_of(group: Group, policy: Policy) -> int:
     """Return the tokens of the longest request that has room on a replica, or on one of its groups of devices."""
-    pool = Pool(group.blocks // group.times.plan.ep, policy.kind.PAGE, group.groups)
+    pool = Pool(group.blocks // (group.times.plan.ep * group.times.plan.pp), policy.kind.PAGE, group.groups)
     most = pool.size * pool.tokens if not pool.groups.sliding else LONGEST
     return bisect_right(range(most), pool.size, key=lambda tokens: pool.peak(tokens + 1, policy.largest))
 
@@ -81,15 +86,17 @@ def blocks_of(
     part: Fraction = Fraction(1),
 ) -> tuple[int, int]:  # fmt: skip
     """Return the blocks of keys and values, each of ``page`` tokens in a ``part`` of the layers, that a replica has
-    room for, and bytes of one on one device: what ``share`` of its memory leaves after weights and a step of ``budget``
-    tokens. ``beside``: models whose weights, keys and values are there too. Raises OutOfMemory for too little
-    memory."""
+    room for, the least of its stages, and most bytes of one on one device: what ``share`` of its memory leaves after
+    weights and a step of ``budget`` tokens. ``beside``: models whose weights, keys and values are there too. Raises
+    OutOfMemory for too little memory."""
     check_memory(devices, layout, TOKENS, 1, True, "more devices (--plan tp=N), or a narrower --dtype")
-    (parts,) = needs(devices, layout, budget, 0)
-    room = share * min(capacity_B(devices.fleet.chips[rank]) for rank in layout.plan.stage_ranks(0))
-    every = [needs(devices, each, page, 0, permanent=True)[0] for each in (layout, *beside)]
-    block_B = ceil(part * sum(each["keys and values"] for each in every))
-    return floor((room - sum(each["weights"] for each in every) - parts["activations"]) / block_B), block_B
+    every, found = [needs(devices, each, page, 0, permanent=True) for each in (layout, *beside)], list[int]()
+    blocks_B = [ceil(part * sum(each["keys and values"] for each in stage)) for stage in zip(*every, strict=True)]
+    for stage, (parts, block_B) in enumerate(zip(needs(devices, layout, budget, 0), blocks_B, strict=True)):
+        room = share * min(capacity_B(devices.fleet.chips[rank]) for rank in layout.plan.stage_ranks(stage))
+        held = sum(each[stage]["weights"] for each in every) + parts["activations"]
+        found.append(floor((room - held) / block_B))
+    return min(found), max(blocks_B)
 
 
 def swap_of(fleet: Fleet, plan: Plan, block_B: int) -> Values | None:

@@ -11,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from accelsim.serving.clock import Call, Clock
-from accelsim.serving.replica import Cost, Replica
+from accelsim.serving.replica import Cost, Line, Replica
 from accelsim.serving.requests import Done, Request, Sequence
 from accelsim.serving.schedulers.base import Scheduler
 from accelsim.serving.steps import Steps
@@ -58,7 +58,7 @@ class Second(NamedTuple):
 
 class _Pools:
     """Replicas of a service, those of ``second`` behind the others, and the way between them; ``ended`` is told of each
-    request that has all its tokens. ``until``: see ``Replica``."""
+    request that has all its tokens. ``until``: see ``Replica``; ``lines``: of the first ones, in turn."""
 
     def __init__(
         self,
@@ -67,10 +67,13 @@ class _Pools:
         second: Second | None,
         ended: Callable[[Sequence], None],
         until: Callable[[], float],
+        lines: Many[Line],
     ) -> None:
         schedulers, cost, self._router = first
         self._clock, self._second, self._ended = clock, second, ended
-        self._first = [Replica(clock, each, cost, self._computed, until) for each in schedulers]
+        each_line = [lines[at % len(lines)] if lines else None for at in range(len(schedulers))]
+        own = zip(schedulers, each_line, strict=True)
+        self._first = [Replica(clock, each, cost, self._computed, until, line) for each, line in own]
         others = [(each, second.cost) for each in second.schedulers] if second else []
         self._later = [Replica(clock, each, cost, ended, until) for each, cost in others]
         for each in schedulers if second else ():
@@ -178,18 +181,20 @@ def simulate(
     think_s: float = 0.0,
     second: Second | None = None,
     way_s: Callable[[Request], float] | None = None,
+    lines: Many[Line] = (),
 ) -> Service:
     """Simulate a service until all requests have all their tokens.
 
     ``clients``: a closed loop: so many users, each of whom sends the next request ``think_s`` behind the last token of
     the one before, whatever their arrivals say; 0: an open loop, requests come at their arrivals. ``second``: replicas
-    for all tokens but the first. ``way_s``: what lies between a user and the queue (None: nothing).
+    for all tokens but the first. ``way_s``: what lies between a user and the queue (None: nothing). ``lines``: stages
+    of each replica, whose schedulers take turns.
     """
     clock = Clock()
     users = _Users(clock, requests, clients, think_s, way_s)
     alone = not clients and second is None
     until = users.next_s if alone else lambda: clock.next_s
-    pools = _Pools(clock, (schedulers, cost, router), second, users.ended, until)
+    pools = _Pools(clock, (schedulers, cost, router), second, users.ended, until, lines)
     users.take = pools.take
     users.begin()
     clock.run()

@@ -30,6 +30,7 @@ from accelsim.cluster.serving.pieces import (
     router,
 )
 from accelsim.cluster.serving.serve import routing_of
+from accelsim.cluster.serving.step import Layout
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.serving.requests import Sequence as Prompt
 from accelsim.serving.schedulers.base import Batch
@@ -58,7 +59,7 @@ def key_of(spec: ClusterSpec, devices: Devices) -> str:
 
 @dataclass
 class StepTimes:
-    """Times and joules of steps of one replica, the devices of a plan without stages. ``swap``: of a block that goes to
+    """Times and joules of steps of one replica, or of one ``stage`` of its pipeline. ``swap``: of a block that goes to
     the host's memory, or comes back; None where there is none. ``width``: tokens that a sequence that decodes computes;
     ``draft``: what proposes all but one of them, ``share`` of the time of its steps, and of prompts too if ``follows``.
     ``key``: hash of the devices, under which what was simulated is kept; '' for nothing.
@@ -73,6 +74,25 @@ class StepTimes:
     share: float = 1.0
     follows: bool = False
     key: str = ""
+    stage: int | None = None
+
+    @cached_property
+    def stages(self) -> tuple[StepTimes, ...]:
+        """Times of each stage of a pipeline; () without one."""
+        piped = self.plan.pp > 1 and self.stage is None
+        return tuple(replace(self, stage=at) for at in range(self.plan.pp)) if piped else ()
+
+    def stages_s(self, factor: float, batch: Batch) -> list[float]:
+        """Return the time of each stage with its transfer to the next, ``factor`` times as long, s."""
+        return [factor * each.cost(batch)[0] for each in self.stages]
+
+    @property
+    def _first(self) -> bool:
+        return self.stage in (None, 0)
+
+    @property
+    def _last(self) -> bool:
+        return self.stage in (None, self.plan.pp - 1)
 
     def scaled(self, factor: float, batch: Batch) -> Values:
         """Return time and energy of a step that takes ``factor`` times as long, and the share that prompts add; a board
@@ -84,7 +104,7 @@ class StepTimes:
         """Share of a step that its prompts add to the tokens that are decoded in it."""
         if not (batch.chunks and batch.decoding):
             return float(not batch.decoding)
-        if self.plan.ep > 1:
+        if self.plan.ep > 1 or self.stages:
             return 1 - self.cost(batch._replace(chunks=()))[0] / seconds
         more_s = self._dense(batch.tokens)[0] - self._dense(batch.decoding * self.width)[0]
         more_s += sum([self._prefill.at((tokens, each.computed))[0] for each, tokens in batch.chunks])
@@ -95,7 +115,22 @@ class StepTimes:
         return self.plan.devices * left_W(self.devices.fleet.chips[0])
 
     def cost(self, batch: Batch) -> Values:
-        """Return time (s) and energy (J, without static power) of a step."""
+        """Return time (s) and energy (J, without static power) of a step, through all stages."""
+        if self.stages:
+            return _sums([each.cost(batch) for each in self.stages])
+        if not self._last:
+            return _sums([self._whole(batch), self._onward(batch)])
+        return self._whole(batch)
+
+    def _onward(self, batch: Batch) -> Values:
+        """Time and energy of the transfer to the next stage."""
+        rows = fullest(batch, self.plan.ep).tokens
+        elements = min(2, self.plan.tp) * rows * self.model.hidden  # of a tensor-parallel group both terms
+        comm = self.devices.fleet.passed_on(self.plan, self.stage or 0, self.devices.message_B(elements))
+        return comm.time_fs * FS, comm.energy_J
+
+    def _whole(self, batch: Batch) -> Values:
+        """Time and energy of a step on the devices of a stage."""
         if self.plan.ep == 1:
             return self._own(batch)
         own, groups = fullest(batch, self.plan.ep), self.plan.ep
@@ -112,9 +147,9 @@ class StepTimes:
         sampled = batch.decoding * self.width + sum(
             [each.computed + tokens == each.total for each, tokens in batch.chunks]
         )
-        if sampled:
+        if sampled and self._last:
             parts.append(self._heads[bool(batch.chunks)].at((sampled,)))
-        if batch.moved:
+        if batch.moved and self._first:
             assert self.swap is not None
             parts.append(tuple([batch.moved * each for each in self.swap]))
         if self.draft is not None:
@@ -136,6 +171,9 @@ class StepTimes:
     @cached_property
     def tables(self) -> dict[str, Table]:
         """Tables by what they are of."""
+        if self.stages:
+            every = [(at, each.tables.items()) for at, each in enumerate(self.stages)]
+            return {f"{name}, stage {at}": table for at, tables in every for name, table in tables}
         behind, alone = self._heads[True], self._heads[False]
         logits = {"logits": alone, "logits of prompts": behind}
         mixtures = {"experts": self._mixtures} if self.plan.ep > 1 else {"few tokens": self._few} if self._mixed else {}
@@ -192,7 +230,8 @@ class StepTimes:
         """Return a table, with what it simulated before."""
         if not self.key:
             return Table(ask)
-        key = usercache.digest([self.key, repr(self.model), str(self.plan), name])
+        part = name if self.stage is None else f"{name} of stage {self.stage}"
+        key = usercache.digest([self.key, repr(self.model), str(self.plan), part])
         known = KNOWN.get(key)
         kept: Kept = known if isinstance(known, dict) else {}
         KNOWN.put(key, kept)
@@ -222,7 +261,8 @@ class StepTimes:
     def _products(self, rows: int) -> Values:
         call = self._call(1, rows)
         layers = [(_of(projections, layer), times) for layer, times in self._kinds]
-        return self._sum([(embedding, 1), *layers, *self._layers(call, (feed_forward, router))], call)
+        ends = [(embedding, 1)] if self._first else []
+        return self._sum([*ends, *layers, *self._layers(call, (feed_forward, router))], call)
 
     def _attended(self, sequences: int, seq: int, past: int) -> Asked:
         call, alone = self._call(sequences, seq, past), self._call(1, sequences * seq)
@@ -239,18 +279,20 @@ class StepTimes:
     @cached_property
     def _kinds(self) -> list[tuple[Layer, int]]:
         """Each kind of layer with its count."""
-        return [*Counter(self.model.kinds).items()]
+        layers = self.model.kinds if self.stage is None else Layout(self.model, self.plan, 1).layers(self.stage)
+        return [*Counter(layers).items()]
 
     def _sum(self, counted: Sequence[tuple[Callable[[Call], Piece], int]], call: Call) -> Values:
         return _sums([tuple([times * each for each in self._one(make, call)]) for make, times in counted])
 
     def _one(self, make: Callable[[Call], Piece], call: Call) -> Values:
         """Time and energy of a piece on the devices of a replica, with its collective and the host that starts it."""
-        piece, fleet, plan = make(call), self.devices.fleet, self.plan
-        made = {rank: self.devices.piece(call, piece, rank, rank < plan.tp) for rank in plan.stage_ranks(0)}
+        piece, fleet, plan, stage = make(call), self.devices.fleet, self.plan, self.stage or 0
+        ranks = plan.stage_ranks(stage)
+        made = {rank: self.devices.piece(call, piece, rank, plan.place(rank)[1] == 0) for rank in ranks}
         seconds = max(each.cost.time_fs * FS / fleet.speeds[rank] for rank, each in made.items())
         joules = sum(each.cost.energy_J for each in made.values())
-        for comm in self.devices.sent(plan, 0, piece):
+        for comm in self.devices.sent(plan, stage, piece):
             seconds, joules = seconds + comm.time_fs * FS, joules + comm.energy_J
         return seconds, joules
 
