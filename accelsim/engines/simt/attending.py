@@ -71,7 +71,8 @@ class Attending(Streaming):
 
 def columns(shape: Shape) -> dict[str, Floats]:
     """Return an attention as columns, one row: all sequences are heads of one."""
-    return _one_row(1, shape.rows, shape.keys, shape.heads, shape.kv_heads, shape.depth, shape.causal, 0)
+    row = _one_row(1, shape.rows, shape.keys, shape.heads, shape.kv_heads, shape.depth, shape.causal, 0)
+    return row | {"window": np.array([float(shape.window)])} if shape.window else row
 
 
 def _one_row(*sizes: float) -> dict[str, Floats]:

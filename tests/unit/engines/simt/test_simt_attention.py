@@ -114,3 +114,13 @@ def test_the_backward_pass_takes_five_products_for_two() -> None:
     there, back = found.seconds
     assert 2 < back / there < 4
     assert found.times.bound[1] == pytest.approx(2.5 * found.times.bound[0], rel=0.05)
+
+
+@pytest.mark.parametrize("fusion", ["sdpa", "serving"])
+def test_keys_before_a_window_are_not_multiplied(fusion: str) -> None:
+    """The ledger of a run counts pairs of queries and keys that see each other."""
+    model, tokens, window, heads, depth = "gemma3-1b?seq=2048,layers=1", 2048, 512, 4, 256
+    run = accelsim.run(model, on="h200-sxm", values="off", dtype="fp16", fusion=fusion, edges="outside")
+    seen = tokens * window - window * (window - 1) // 2
+    skipped = sum(row.count for row in run.ledger if row.action == "mac.skipped")
+    assert skipped == pytest.approx(2 * heads * depth * (tokens**2 - seen), rel=1e-3)
