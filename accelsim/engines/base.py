@@ -252,8 +252,11 @@ class EngineType(ABC):
         says as much."""
         return None
 
-    def served(self, chip: Chip, unit: Unit, name: str, products: Multiplied) -> Sequence[Least] | None:
-        """Return what each product takes at least in a serving stack; None where it has no kernels of its own there."""
+    def served(
+        self, chip: Chip, unit: Unit, name: str, products: Multiplied, prices: PriceList
+    ) -> Sequence[Least] | None:
+        """Return what each product takes at least in a serving stack, joules without those of memories off the chip;
+        None where it has no kernels of its own there."""
         return None
 
     def beside(self, chip: Chip, unit: Unit, name: str, groups: Sequence[Sequence[Beside]]) -> list[float]:

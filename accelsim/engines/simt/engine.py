@@ -142,13 +142,22 @@ class Multiprocessors(Clocked):
 
         return least(chip, unit, name, products) if streams_of(unit.spec) == 1 else None
 
-    def served(self, chip: Chip, unit: Unit, name: str, products: Multiplied) -> Sequence[Least] | None:
-        """Return the time of the kernels of linear layers, 0 of other products; None where the chip has no constants of
-        them."""
+    def served(
+        self, chip: Chip, unit: Unit, name: str, products: Multiplied, prices: PriceList
+    ) -> Sequence[Least] | None:
+        """Return what the kernels of linear layers take, 0 of other products; no time where the chip has no constants
+        of them, and None where it has none of this format."""
+        from accelsim.engines.simt.constants import Device
+        from accelsim.engines.simt.least import layers_J
         from accelsim.engines.simt.served import layers_s
 
-        found = layers_s(chip, unit.name, name, [gemm for gemm, _ in products])
-        return None if found is None else [Least(seconds, 0.0, seconds) for seconds in found]
+        gemms = [gemm for gemm, _ in products]
+        timed = cast("Simt", unit.spec).serving is not None
+        found = layers_s(chip, unit.name, name, gemms) if timed else [0.0] * len(gemms)
+        if not found or name not in unit.spec.formats:
+            return None if found is None else [Least(seconds, 0.0, seconds) for seconds in found]
+        joules = layers_J(Device(chip, unit.name), name, gemms, found, prices)
+        return [Least(seconds, each_J, seconds) for seconds, each_J in zip(found, joules, strict=True)]
 
     def beside(self, chip: Chip, unit: Unit, name: str, groups: Sequence[Sequence[Beside]]) -> list[float]:
         """Return the time of kernels of functions and of attention; 0 where the chip has no constants of the latter, or

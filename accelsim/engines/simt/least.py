@@ -7,16 +7,19 @@ from math import ceil
 
 import numpy as np
 
-from accelsim.engines.base import Beside, Least, Multiplied
+from accelsim.engines.base import Beside, Least, Multiplied, PriceList
 from accelsim.engines.kernel_times import ROW_CLOCKS
+from accelsim.engines.simt.actions import AROUND, near_actions
 from accelsim.engines.simt.algorithms import MULTIPLIED, fastest, has_others
 from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.kernels import columns, lanes_clocks
 from accelsim.engines.simt.panels import Product
 from accelsim.engines.simt.products import Products, candidates, shapes, timed
-from accelsim.program.roles import Unit
+from accelsim.program.actions import ACTIVE, READ, ActionName, mac
+from accelsim.program.roles import Unit, streams_of
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import operands_B
+from accelsim.time import FS
 from accelsim.types import Floats
 from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Gemm
@@ -52,6 +55,29 @@ def functions_s(device: Device, name: str, group: Sequence[Beside]) -> float:
         lanes_s += launch_s + clocks / device.rates.clock_Hz
         away_s += moved_B / device.rates.dram_Bps if moved_B > 4 * device.rates.l2_B else 0.0
     return max(lanes_s, launch_s + away_s)
+
+
+def layers_J(
+    device: Device, name: str, products: Sequence[Gemm], seconds: Sequence[float], prices: PriceList
+) -> list[float]:
+    """Return the least joules of kernels of linear layers that take ``seconds``, 0 of products of activations, with the
+    tile that takes least. Rows fill whole tiles, padding too has instructions around it. Each block brings its operands
+    from the cache into shared memory and from there into registers, and keeps a multiprocessor busy."""
+
+    def price(action: str) -> float:
+        return prices.get((device.name, action), 0.0)
+
+    m, n, k = (np.array([[float(getattr(each, side))] for each in products]) for side in "MNK")
+    tiles = device.spec.tiles_of(name)
+    tile_m, tile_n = (np.array([float(getattr(tile, side)) for tile in tiles]) for side in "mn")
+    rows, (a_B, b_B) = np.ceil(m / tile_m), map(float, operands_B(name))
+    near_J = prices.get((device.roles.activations, READ), 0.0) + sum(map(price, near_actions(1, 1, 1)))
+    around_J = price(ActionName(AROUND, name)) * rows * tile_m * n * k
+    moved_J = near_J * rows * n * k * (tile_m / tile_n * a_B + b_B)
+    busy = np.minimum(1.0, rows * n / tile_n / device.spec.multiprocessors) * (streams_of(device.spec) == 1)
+    active_J = price(ACTIVE) / FS * np.array(seconds)[:, None] * busy
+    joules = price(mac(name)) * m * n * k + np.min(around_J + moved_J + active_J, axis=1, keepdims=True)
+    return [own if each.b else 0.0 for own, each in zip(joules[:, 0].tolist(), products, strict=True)]
 
 
 def _computing(device: Device, name: str, products: Sequence[Gemm]) -> tuple[Floats, Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,8 +51,7 @@ def multiplying_J(chip: str, dtype: str, foreign: bool) -> float:
 
 
 class Drawn(NamedTuple):
-    """Joules of a multiply-accumulate, and of a byte that a memory off the chip reads or writes at least. On a board
-    with a design power they are so few that what its products and its memory draw at their peaks stays below that."""
+    """Joules of a multiply-accumulate, and of a byte that a memory off the chip reads or writes at least."""
 
     mac_J: float
     read_J: float
@@ -59,21 +59,30 @@ class Drawn(NamedTuple):
 
 
 @kept
+def unlimited(name: str, dtype: str, foreign: bool = False) -> Drawn:
+    """Return what a chip draws in a format, of ``foreign`` models or others, whatever its design power."""
+    near, prices = _near(spec_of(name)), _prices(name)
+    read_J = min((prices[each, READ] for each in near), default=0.0)
+    moved_J = min((prices[each, way] for each in near for way in (READ, WRITE)), default=0.0)
+    return Drawn(multiplying_J(name, dtype, foreign), read_J, moved_J)
+
+
+@kept
 def drawn(name: str, dtype: str, foreign: bool = False) -> Drawn:
-    """Return what a chip draws in a format, of ``foreign`` models or others."""
-    chip, prices = spec_of(name), _prices(name)
-    each_J, most_W, macs = multiplying_J(name, dtype, foreign), left_W(chip), peak(name, dtype) / 2
-    read_J = min((prices[each, READ] for each in _near(chip)), default=0.0)
-    moved_J = min((prices[each, way] for each in _near(chip) for way in (READ, WRITE)), default=0.0)
-    memory_W, macs_W = read_J * bandwidth_Bps(chip) if read_J else 0.0, min(each_J * macs, most_W)
+    """Return what a chip draws in a format, on a board with a design power so little that what its products and its
+    memory draw at their peaks stays below that."""
+    chip, each, macs = spec_of(name), unlimited(name, dtype, foreign), peak(name, dtype) / 2
+    most_W, memory_W = left_W(chip), each.read_J * bandwidth_Bps(chip) if each.read_J else 0.0
+    macs_W = min(each.mac_J * macs, most_W)
     share = 1.0 if macs_W + memory_W <= most_W else (most_W - macs_W) / memory_W
-    return Drawn(macs_W / macs if macs else 0.0, read_J * share, moved_J * share)
+    return Drawn(macs_W / macs if macs else 0.0, each.read_J * share, each.moved_J * share)
 
 
 def least_of_pass(question: Question, candidate: Candidate, done: Pass) -> Least:
     """Return what a pass takes at least: of arithmetic, memory and link the slowest, and the energy of all."""
     name, dtype, count = candidate.chip, candidate.dtype, candidate.count
-    chip, read_B, of = spec_of(name), done.read * element_B(dtype), drawn(name, dtype, Path(question.model).is_file())
+    chip, read_B = spec_of(name), done.read * element_B(dtype)
+    of = unlimited(name, dtype, Path(question.model).is_file())
     seconds = max(done.flops / (peak(name, dtype) * count), read_B / (count * bandwidth_Bps(chip)))
     macs, joules, links_J = done.flops / 2, 0.0, 0.0
     known = _by_product(question.model, name, dtype, candidate.batch if question.batch else None, count)
@@ -88,8 +97,8 @@ def least_of_pass(question: Question, candidate: Candidate, done: Pass) -> Least
         macs -= sum(own.left_out for own in each)
         joules = sum(own.joules for own in each)
         each_B = element_B(dtype) / count
-        if chip.kind == "gpu":  # its kernels read from memory what others have written there
-            beside_J = sum(own.between for own in done.products) * each_B * 2 * of.moved_J
+        if chip.kind == "gpu":  # its kernels read from memory what others have written there, but scores of attention
+            beside_J = sum(own.between for own in done.products if own.gemm.b) * each_B * 2 * of.moved_J
         else:
             beside_J = entering.joules + _buffers_J(name, done.products, each_B, (done.read + done.enters) * each_B)
         joules = max(macs * of.mac_J, joules) + count * beside_J
@@ -97,7 +106,11 @@ def least_of_pass(question: Question, candidate: Candidate, done: Pass) -> Least
         size_B = int(done.added * element_B(dtype))
         each_s, each_J = collective(str(candidate.point.on), dtype, count, "all_reduce", size_B, True)
         seconds, links_J = seconds + done.often * each_s, done.often * each_J
-    return Least(seconds, max(macs * of.mac_J, joules) + read_B * of.read_J + links_J)
+    joules = max(macs * of.mac_J, joules) + read_B * of.read_J
+    most_J = left_W(chip) * count * seconds
+    if most_J < inf and (chip.kind == "gpu" or count > 1):  # a board lowers its clock until it draws no more than that
+        joules = min(joules, most_J) * done.even
+    return Least(seconds, joules + links_J)
 
 
 def collective(on: str, dtype: str, count: int, kind: str, size_B: int, serves: bool = False) -> tuple[float, float]:
@@ -216,10 +229,10 @@ def _by_product(model: str, name: str, dtype: str, batch: int | None, count: int
         return _least_of(chip, dtype, asked)
     unit, products = multiplier(chip), [each for each in asked if each[0] != NOTHING]
     parts = [(_part(gemm, count), beside) for gemm, beside in products]
-    found = None if unit is None else ENGINES[unit.type].served(chip, unit, dtype, parts)
+    found = None if unit is None else ENGINES[unit.type].served(chip, unit, dtype, parts, _prices(name))
     if found is None:
         return {}
-    every = (Least(each.seconds * count, 0.0, each.lasting * count) for each in found)  # of all chips together
+    every = (Least(*(count * own for own in each)) for each in found)  # of all chips together
     return {(NOTHING, 0.0): Least(0.0, 0.0)} | dict(zip(products, every, strict=True))
 
 

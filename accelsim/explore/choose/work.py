@@ -66,7 +66,8 @@ NOTHING = Gemm(0, 0, 0, 0, "", "")
 class Pass(NamedTuple):
     """A pass over a model, ``times`` alike: its operations, its products in order, how many numbers it reads at least,
     and how many come from the host; of those that it reads keys and values (``cached``). Devices that share it add up
-    results of ``added`` numbers, ``often``. Of a decoder it takes ``tokens`` new tokens of each sequence."""
+    results of ``added`` numbers, ``often``. Of a decoder it takes ``tokens`` new tokens of each sequence. ``even``:
+    what the mean of figures that grow as its keys and values do, up to that of a middle token, is of the last."""
 
     times: int
     flops: float
@@ -77,6 +78,7 @@ class Pass(NamedTuple):
     added: int = 0
     often: int = 0
     tokens: int = 0
+    even: float = 1.0
 
 
 @kept
@@ -237,6 +239,8 @@ def passes_of(model: str, batch: int) -> Sequence[Pass]:
 
     def one(times: int, seq: int, old: float) -> Pass:
         products, rows = _layer_products(sizes, batch, seq, work.prompt), batch * seq
-        return Pass(times, work.flops * rows, products, work.read + old, 0.0, old, rows * sizes.hidden, often, seq)
+        even = 1 - (work.new - 2) / (2 * work.prompt + work.new - 2) / 4 if old and work.new > 2 else 1.0
+        added = rows * sizes.hidden
+        return Pass(times, work.flops * rows, products, work.read + old, 0.0, old, added, often, seq, even)
 
     return [one(1, work.prompt, 0.0), one(work.new - 1, 1, kept)]

@@ -170,6 +170,25 @@ def test_generations_take_little_more_than_the_kernels_of_their_layers(on: str, 
         assert 0.75 <= least[key] / found[key] <= 1, key
 
 
+@pytest.mark.parametrize(
+    ("on", "dtype", "prompt", "new", "batch", "share"),
+    [
+        ("h100-sxm", "fp8_e4m3fn", 64, 4, 16, 0.75), ("b300-sxm", "int8", 64, 4, 1, 0.75),
+        ("mi300x", "bf16", 64, 4, 16, 0.5), ("l4", "fp32", 64, 4, 4, 0.5), ("dgx-h100", "fp16", 64, 4, 4, 0.6),
+        ("mi25", "fp16", 2, 60, 4, 0.4),  # most keys and values come while it generates
+    ],
+)  # fmt: skip
+def test_energy_of_generations_is_bounded_by_their_tiles_and_the_power_of_boards(
+    on: str, dtype: str, prompt: int, new: int, batch: int, share: float
+) -> None:
+    """Tiles of few rows are full of padding, which takes energy too, most of a further token's on GPUs."""
+    model = f"llama?layers=1,hidden=4096,heads=32,kv_heads=8,ffn=8192,vocab=500,prompt={prompt},new={new}"
+    question = Question(model, on=(on,), batch=batch, dtypes=(dtype,))
+    first, *_ = enumerate_all(question, offered(question))
+    energy_J = cast("dict[str, float]", outcome(first.point).facts)[ENERGY]
+    assert share <= bound_of(question, first).least[ENERGY] / energy_J <= 1
+
+
 @pytest.mark.parametrize("on", ["trn1-32xl", "hls1-gaudi"])
 def test_weights_of_a_shared_model_pass_the_buffers_of_each_array(on: str) -> None:
     """They are most of the energy of a further token, so that little of it is not in its bound."""
