@@ -10,6 +10,7 @@ from accelsim.cli.cluster_options import DECODERS, Fused, check, read, taken
 from accelsim.cli.common import pairs, progress, whole
 from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
+from accelsim.workload.limits import limits
 
 
 def answer(gather: Gather, out: Path | None, no_advice: bool, **asked: Any) -> Answer:
@@ -34,21 +35,19 @@ def _trained(gather: Gather, out: Path | None, advice: bool, fused: Fused, **ask
     from accelsim.cluster.step.costs import Setting
     from accelsim.cluster.step.ops import Options
     from accelsim.report import one_machine, write_step
-    from accelsim.workload.limits import limits
 
     gather.check(out, write_step.check_target)
     params = gather.read(lambda: pairs("--param", asked["param"] or (), whole, "a whole number from 1"))
     setting = Setting(**{name: asked[name] for name in ("dtype", "fusion", "site", *DECODERS.values())})
-    gradients, ignored = (read(fused), fused.gradient_B), limits().ignore_capacity
-    options = Options(True, *gradients, ignore_capacity=ignored, overlap_gather=fused.overlap_gather)
+    capacity, overlap = limits().ignore_capacity, fused.overlap_gather
+    options = Options(True, read(fused), fused.gradient_B, ignore_capacity=capacity, overlap_gather=overlap)
     wanted = Asked(
         str(asked["model"]), asked["on"][0], asked["plan"], asked["batch"], asked["set"], setting, options, params
     )
-    tune = fused.tune_gradients
-    with progress(2 if asked["whole"] else 2 + advice + tune) as stage:
+    with progress(2 if asked["whole"] else 2 + advice + fused.tune_gradients) as stage:
         if asked["whole"]:
             return one_machine.answer(wanted, stage)
-        return write_step.answer(wanted, out, advice, tune, asked["tokens"], stage)
+        return write_step.answer(wanted, out, advice, fused.tune_gradients, asked["tokens"], stage)
 
 
 def _generated(gather: Gather, out: Path | None, advice: bool, **asked: Any) -> Answer:
@@ -59,7 +58,6 @@ def _generated(gather: Gather, out: Path | None, advice: bool, **asked: Any) -> 
     from accelsim.cluster.step.costs import Setting
     from accelsim.cluster.values.generated import generated, problems
     from accelsim.report import serving
-    from accelsim.workload.limits import limits
     from accelsim.workload.sources.load import generation_of
 
     gather.check(out, serving.check_target)
@@ -76,8 +74,6 @@ def _generated(gather: Gather, out: Path | None, advice: bool, **asked: Any) -> 
         )  # fmt: skip
         if advice and found.plan.devices > 1:
             stage("what if", 0.0)
-        values = None
-        if asked["values"] != "off":
-            wanted = found.asked
-            values = generated(found.model, shared, wanted.prompt, new, wanted.sequences, seed=asked["seed"])
+        sizes, off = (found.asked.prompt, new, found.asked.sequences), asked["values"] == "off"
+        values = None if off else generated(found.model, shared, *sizes, seed=asked["seed"])
         return serving.answer(found, what_ifs(found, devices) if advice else [], out, values)

@@ -142,4 +142,5 @@ def test_every_node_of_several_ranks_is_tried() -> None:
         "GatherPart",
         "GatherGradPart",
         "ExpertExchange",
+        "RingAttention",
     }
