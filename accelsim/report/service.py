@@ -218,7 +218,8 @@ def _prompts(found: Served) -> Iterator[tuple[str, object]]:
     if len(found.groups) > 1:
         first, count = found.groups[0], len(found.service.done)
         devices = first.times.plan.devices
-        many = found.question.on if devices == 1 else f"{devices} x {found.devices.fleet.chips[0].name}"
+        chip = found.devices.fleet.chips[0].name
+        many = chip if chip == found.question.on and devices == 1 else f"{devices} x {chip}"
         yield "prompts on", f"{count_of(first.count, 'replica')}, {many} each"
         each_s, each_J = found.service.moved_s / count, found.service.moved_J / count
         yield "transfer", f"{si(each_s, 's')} and {si(each_J, 'J')} a request, from prompts to tokens"

@@ -110,12 +110,13 @@ def sentences(asked: Asked, figures: Facts, rows: list[Facts]) -> Iterator[str]:
     """Yield what a user should know first. ``figures``: facts of the service; ``rows``: its latencies."""
     load, most, bounded = (asked.load, figures["most_per_s"], asked.rules.queue < np.inf or asked.timeout_s < np.inf)
     come = "items" if figures["items"] > figures["requests"] else "requests"
-    if load.rate > figures["capacity_per_s"] and not bounded:
+    if figures["capacity_per_s"] < load.rate < np.inf and not bounded:
         yield (
             f"No steady state: {si(load.rate)} {come} a second come, and the service answers "
             f"{si(figures['capacity_per_s'])} at most, so that latencies grow with the length of the load."
         )
-    served = f"{figures['answered']:,} of {count_of(figures['requests'], 'request')} are answered"
+    verb = "is" if figures["requests"] == 1 else "are"
+    served = f"{figures['answered']:,} of {count_of(figures['requests'], 'request')} {verb} answered"
     if rows:
         total = rows[-1]
         yield (

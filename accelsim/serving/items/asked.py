@@ -202,7 +202,7 @@ def _one_chip(question: Question) -> str:
     if is_cluster(name):
         nodes = load_cluster(name).nodes.values()
         (chip, *others) = dict.fromkeys(each.chip for node in nodes for each in node.devices.values())
-        expected = "a chip, whose --replicas share one queue"
+        expected = "a chip ('accelsim serve --replicas N' gives several one queue)"
         raise UsageError(f"{name} is a cluster", "--on", expected, "" if others else chip)
     return name
 
