@@ -20,7 +20,18 @@ from accelsim.report.page.pictures import Drawn
 from accelsim.report.picture import Axis, Panel, Picture, line, points, stacked
 from accelsim.report.prices import usd
 from accelsim.report.service_items import distributions, hour_of_items, remarks, summary, title
-from accelsim.report.service_page import CLOSE, FILES, KEPT, LATENCIES, PAGE, REQUESTS, Stage, latency_section
+from accelsim.report.service_page import (
+    CLOSE,
+    FILES,
+    KEPT,
+    KNEE,
+    LATENCIES,
+    PAGE,
+    REQUESTS,
+    WHOLE,
+    Stage,
+    latency_section,
+)
 from accelsim.report.service_timeline import left_out, lines_of, shown_of, timeline
 from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, SKY, VERMILLION, Look
 from accelsim.report.text import Facts, percent, si, signed
@@ -29,9 +40,10 @@ from accelsim.serving.history import Span
 from accelsim.serving.items.asked import Served
 from accelsim.serving.items.flow import Flow
 from accelsim.serving.items.history import AFTER, BEFORE, WAITS, means, spans
-from accelsim.serving.items.levers import Lever, levers
+from accelsim.serving.items.levers import levers
 from accelsim.serving.items.line import Item
 from accelsim.serving.items.measures import probe, within
+from accelsim.serving.levers import Lever
 from accelsim.version import tool_version
 
 LOOKS = {
@@ -43,12 +55,8 @@ TIMELINE = (
     "One bar for each request, from its arrival until it left; rows are places, free again when a request is done. Of "
     "a request with several items the last one is drawn."
 )
-WHOLE = "What requests spend their time with, on average: all of them, and the slowest, which p99 is about."
 TIME = "Items that wait, sizes of batches as they begin, how busy cores and chips are, and what all chips draw."
-RATE = (
-    "The same requests closer together or farther apart, where the service has a steady state; right of the knee it "
-    "has none, or too many requests break a limit. Below: USD for a thousand answers, idle time included."
-)
+RATE = f"{KNEE} Below: USD for a thousand answers, idle time included."
 COLUMN = {
     "arrival": "arrival_s", "items": "items", "waiting": "waiting_s", "CPU before": "CPU before_s",
     "transfer": "transfer_s", "chip": "chip_s", "CPU after": "CPU after_s", "end to end": "e2e_s",
@@ -157,7 +165,7 @@ def outcome(flow: Flow, limits: Mapping[str, float]) -> Outcome:
     return Outcome(float(times.mean()), float(np.quantile(times, 0.99)), len(flow.answered) / flow.span_s, kept)
 
 
-def helps(base: Outcome, tried: Sequence[tuple[Lever, Outcome]]) -> Iterator[str]:
+def helps(base: Outcome, tried: Sequence[tuple[Lever[Flow], Outcome]]) -> Iterator[str]:
     """Say what binds a service and what would help most. ``base``: its figures without a change."""
     saved = {lever.binds: 1 - each.e2e_s / base.e2e_s for lever, each in tried}
     order = sorted(tried, key=lambda each: -saved[each[0].binds])
@@ -177,7 +185,7 @@ def helps(base: Outcome, tried: Sequence[tuple[Lever, Outcome]]) -> Iterator[str
     )
 
 
-def _table(base: Outcome, tried: Sequence[tuple[Lever, Outcome]], limits: Mapping[str, float]) -> Section:
+def _table(base: Outcome, tried: Sequence[tuple[Lever[Flow], Outcome]], limits: Mapping[str, float]) -> Section:
     """Return every change that was tried, with what it gave and how to repeat it."""
 
     def cells(found: Outcome) -> list[str]:

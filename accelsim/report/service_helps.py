@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 class Tried(NamedTuple):
     """A change that was simulated, and what came of it."""
 
-    lever: Lever
+    lever: Lever[Service]
     outcome: Outcome
 
 

@@ -51,11 +51,11 @@ TIMELINE = (
 LATENCIES = "How many requests are at most so late; where the line crosses the limit, the rest is too late."
 WHOLE = "What requests spend their time with, on average: all of them, and the slowest, which p99 is about."
 TIME = "Requests in the busiest replica, how full its room for keys and values is, and what all devices draw together."
-RATE = (
+KNEE = (
     "The same requests closer together or farther apart, where the service has a steady state; right of the knee it "
-    "has none, or too many requests break a limit. Below: USD for a million new tokens. Idle time is paid too, so few "
-    "requests make tokens dear."
+    "has none, or too many requests break a limit."
 )
+RATE = f"{KNEE} Below: USD for a million new tokens. Idle time is paid too, so few requests make tokens dear."
 COLUMN = {
     "arrival": "arrival_s", "prompt": "prompt", "new": "output", "waiting": "waiting_s", "first token": "ttft_s",
     "per token": "tpot_s", "end to end": "e2e_s", "preempted": "preempted",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from accelsim.cluster.serving.what_if import faster_links
 from accelsim.cluster.step.fleet import Fleet
@@ -17,18 +17,20 @@ from accelsim.spec.site import Front
 from accelsim.spec.yaml.load import override
 from accelsim.units import spell
 
+Played = TypeVar("Played")
 
-class Lever(NamedTuple):
+
+class Lever(NamedTuple, Generic[Played]):
     """One change of a service. ``binds``: what limits a service that it helps; ``change``: in words; ``options``: of
-    the command, that make it, where there are some."""
+    the command, that make it, where there are some; ``make``: simulates it."""
 
     binds: str
     change: str
     options: tuple[str, ...]
-    make: Callable[[], Service]
+    make: Callable[[], Played]
 
 
-def levers(found: Served) -> Iterator[Lever]:
+def levers(found: Served) -> Iterator[Lever[Service]]:
     """Yield the changes that a service can have."""
     question, alone = found.question, found.devices.fleet.size == 1
     if not question.disaggregate:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from collections.abc import Sequence as Many
 from copy import copy
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelsim.program.lazy import Lazy
 from accelsim.types import Array
 
 NEVER = -1.0
@@ -89,7 +89,7 @@ class Sequence:
             self.first_s = now_s
 
 
-class Requests(Many[Request]):
+class Requests(Lazy[Request]):
     """Many requests as columns: arrivals (s), tokens of prompts and outputs, prefixes ([] where none has one)."""
 
     def __init__(self, requests: Iterable[Request]) -> None:
@@ -106,15 +106,10 @@ class Requests(Many[Request]):
     def __len__(self) -> int:
         return len(self._arrival_s)
 
-    @overload
-    def __getitem__(self, at: int) -> Request: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Request]: ...
-    def __getitem__(self, at: int | slice) -> Request | list[Request]:
-        if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        prefix = self.prefixes[at] if self.prefixes else ()
-        return Request(self._arrival_s[at], self._prompt[at], self._output[at], prefix)
+    def at(self, index: int) -> Request:
+        """The request at a place."""
+        prefix = self.prefixes[index] if self.prefixes else ()
+        return Request(self._arrival_s[index], self._prompt[index], self._output[index], prefix)
 
     def __iter__(self) -> Iterator[Request]:
         return map(Request, self._arrival_s, self._prompt, self._output, self.prefixes or repeat(()))

@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from accelsim.serving.items.asked import Asked
 from accelsim.serving.items.batcher import Cost
 from accelsim.serving.items.flow import Flow
 from accelsim.serving.items.rules import text_of
+from accelsim.serving.levers import Lever
 
 
-class Lever(NamedTuple):
-    """One change of a service. ``binds``: what limits a service that it helps; ``change``: in words; ``options``: of
-    the command, that make it, where there are some."""
-
-    binds: str
-    change: str
-    options: tuple[str, ...]
-    make: Callable[[], Flow]
-
-
-def levers(asked: Asked) -> Iterator[Lever]:
+def levers(asked: Asked) -> Iterator[Lever[Flow]]:
     """Yield the changes that a service can have."""
     question, rules = asked.question, asked.rules
     count, cores = 2 * question.replicas, 2 * question.cores
