@@ -115,8 +115,7 @@ def sentences(asked: Asked, figures: Facts, rows: list[Facts]) -> Iterator[str]:
             f"No steady state: {si(load.rate)} {come} a second come, and the service answers "
             f"{si(figures['capacity_per_s'])} at most, so that latencies grow with the length of the load."
         )
-    verb = "is" if figures["requests"] == 1 else "are"
-    served = f"{figures['answered']:,} of {count_of(figures['requests'], 'request')} {verb} answered"
+    served = f"{count_of(figures['answered'], 'request', 'was', of=figures['requests'])} answered"
     if rows:
         total = rows[-1]
         yield (
