@@ -50,7 +50,7 @@ def random_reads(device: Device, count: int = READS) -> Array:
     return np.random.default_rng(1).integers(0, g.capacity_B // g.access_B, count) * g.access_B
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(cases(longest=100))
 def test_every_command_is_allowed_and_every_burst_is_served_once(case: Case) -> None:
     log: list[protocol.Row] = []
@@ -114,7 +114,7 @@ def test_compiled_and_python_loops_agree(case: Case) -> None:
     same(served(case, "numba", **keep), served(case, "python", **keep))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(cases(parts=12))
 def test_stretches_served_at_once_are_as_one_by_one(case: Case) -> None:
     """Without a log, stretches in an open row are served at once."""

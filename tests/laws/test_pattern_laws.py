@@ -71,7 +71,7 @@ def by_hand(dev: Device, addresses: Array) -> dict[str, int]:
 
 
 @given(geometries, st.sampled_from(MAPPINGS), streams, st.booleans(), st.lists(st.integers(1, 400), max_size=3))
-@settings(max_examples=120)
+@settings(max_examples=50)
 def test_in_order_counts_are_those_of_a_loop_over_bursts_however_the_stream_is_cut(
     geometry: Geometry, mapping: str, given_stream: tuple[Array, Array], written: bool, cuts: list[int]
 ) -> None:

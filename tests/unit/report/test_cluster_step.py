@@ -62,7 +62,7 @@ def test_bytes_of_wires_are_those_that_fused_gradients_send(policy: str) -> None
     moved = {}
     for plan, compression in (("dp=4", "none"), ("dp=4", "fp16"), ("dp=2,pp=2,period=2", "none")):
         fusion = Fusion(policy, compression=compression)  # type: ignore[arg-type]
-        asked = Asked("gpt", "4x-edu", plan, 8, params={"layers": 4, "hidden": 32, "ffn": 64})
+        asked = Asked("gpt", "4x-edu", plan, 8, params={"layers": 2, "hidden": 32, "ffn": 64})
         one = ready(replace(asked, options=Options(gradients=fusion, gradient_B=4)))
         step = one.step()
         moved[plan, compression] = sum(step.by_link_B.values())

@@ -22,13 +22,12 @@ pytestmark = pytest.mark.shipped_search
 
 SMALL = [
     *(("edu-4x4", "int8", 1, *sizes) for sizes in (
-        (24, 20, 16), (33, 20, 15), (16, 16, 16), (5, 30, 24), (64, 8, 8), (7, 7, 50), (1, 40, 40), (12, 9, 20),
-        (30, 6, 13), (4, 4, 60))),
-    *(("edu-mixed", "fp16", 1, *sizes) for sizes in ((24, 20, 16), (17, 9, 33), (8, 40, 12), (30, 12, 12))),
-    *(("edu-tensor-core", "int8", 1, *sizes) for sizes in ((20, 16, 18), (16, 24, 16), (32, 9, 10))),
-    *(("edu-4x4", "int8", 4, *sizes) for sizes in ((12, 8, 8), (8, 12, 9), (6, 6, 20))),
+        (24, 20, 16), (33, 20, 15), (5, 30, 24), (64, 8, 8), (7, 7, 50), (1, 40, 40))),
+    *(("edu-mixed", "fp16", 1, *sizes) for sizes in ((24, 20, 16), (17, 9, 33))),
+    *(("edu-tensor-core", "int8", 1, *sizes) for sizes in ((20, 16, 18), (32, 9, 10))),
+    *(("edu-4x4", "int8", 4, *sizes) for sizes in ((12, 8, 8), (6, 6, 20))),
 ]  # fmt: skip
-"""Chip, format, arrays side by side, and M, N, K of 20 small products."""
+"""Chip, format, arrays side by side, and M, N, K of small products."""
 LARGE = [
     (3025, 64, 64), (3025, 64, 576), (3025, 256, 64), (784, 128, 1152), (784, 512, 128), (196, 256, 2304),
     (196, 1024, 256), (49, 512, 4608), (49, 2048, 512), (1, 1000, 2048),
