@@ -48,7 +48,7 @@ SHAPES: dict[str, ShapeOf] = {
         ("members", "roots", "uplink", "root_link", "switch_latency"),
     ),
     "hybrid-cube-mesh": ShapeOf("the eight of a DGX-1: two squares with diagonals, joined corner by corner"),
-    "torus": ShapeOf("a grid of two or three dimensions whose edges meet", ("dims", "links"), ("dims",)),
+    "torus": ShapeOf("a grid of two or three dimensions whose edges meet", ("dims", "links", "along"), ("dims",)),
     "pairs": ShapeOf("bridges between the first and the second, the third and the fourth", ("links",)),
     "leaf-spine": ShapeOf(
         "leaves that hold some each, spines that join the leaves",
@@ -82,6 +82,9 @@ class Fabric(Model):
     dims: list[Parts] | None = Field(
         None, min_length=1, max_length=3, description="ends per torus dimension, quickest first"
     )
+    along: list[Link] | None = Field(
+        None, min_length=1, max_length=3, description="link along each dimension of a torus; absent: `link`"
+    )
     members: Parts | None = Field(
         None, description="ends of a leaf; devices below a PCIe switch (absent: at the root complexes)"
     )
@@ -94,6 +97,11 @@ class Fabric(Model):
     sums: bool = Field(False, description="the switch sums what its ends send (NVLS, SHARP)")
     switches: Annotated[list[Name], once] = Field([], description="switches of the listed wires")
     wires: list[Join] | None = Field(None, min_length=1, description="wires of an explicit list")
+
+    @property
+    def torus_links(self) -> list[Link]:
+        """Return the link along each dimension of a torus."""
+        return self.along or [self.link] * len(self.dims or ())
 
 
 class Devices(Model):

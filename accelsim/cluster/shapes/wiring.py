@@ -217,14 +217,15 @@ def torus(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built
     """
     assert fabric.dims is not None  # a law of the spec
     torus: dict[tuple[int, int, int], int] = {}
-    rate = draft.rate(fabric.link, fabric.links)
     for index in range(len(ends)):
         for dimension, size, stride in strides(fabric.dims):
             at = index // stride % size
             if size == 1 or (size == 2 and at == 1):
                 continue
             other = index + ((at + 1) % size - at) * stride
-            forth, back = draft.join(ends[index].vertex, ends[other].vertex, name, fabric.link, rate=rate)
+            link = fabric.torus_links[dimension]
+            rate = draft.rate(link, fabric.links)
+            forth, back = draft.join(ends[index].vertex, ends[other].vertex, name, link, rate=rate)
             torus[index, dimension, FORTH], torus[other, dimension, BACK] = forth, back
             if size == 2:
                 torus[index, dimension, BACK], torus[other, dimension, FORTH] = forth, back

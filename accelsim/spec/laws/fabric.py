@@ -49,6 +49,7 @@ def _links(fabric: Fabric, path: PathTo) -> Iterator[Finding]:
     stated: list[tuple[PathTo, Link | None]] = [
         ((*path, name), getattr(fabric, name)) for name in ("link", "uplink", "root_link")
     ]
+    stated += [((*path, "along", index), link) for index, link in enumerate(fabric.along or ())]
     stated += [((*path, "wires", index, "link"), join.link) for index, join in enumerate(fabric.wires or ())]
     for place, link in stated:
         if link is not None:
@@ -97,6 +98,9 @@ def _torus(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
             f"{shown} are {count_of(prod(fabric.dims), 'place')} for {count_of(len(ends), 'device')}",
             f"{len(ends):,}",
         )
+    if fabric.along is not None and len(fabric.along) != len(fabric.dims or ()):
+        stated, dims = count_of(len(fabric.along), "link"), len(fabric.dims or ())
+        yield Finding(("along",), f"{stated} for {count_of(dims, 'dimension')}", f"{dims}, one along each")
     yield from _budget(fabric, sum(min(2, size - 1) for size in fabric.dims or ()))
 
 

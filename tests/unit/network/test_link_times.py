@@ -17,7 +17,18 @@ from accelsim.spec.yaml.parts import load_link
 
 NAMES = tuple(where.names("links"))
 #: Links whose packets nobody has published, or that are invented: their files state a bandwidth alone.
-UNPUBLISHED = {"edu-link", "ici-v3", "ici-v4", "neuronlink-v2", "nvlink-c2c", "upi-10gt", "wan-1g", "xgmi-64g"}
+UNPUBLISHED = {
+    "edu-link",
+    "ici-v3",
+    "ici-v4",
+    "neuronlink-v2",
+    "neuronlink-v3",
+    "neuronlink-v3-rack",
+    "nvlink-c2c",
+    "upi-10gt",
+    "wan-1g",
+    "xgmi-64g",
+}
 HEAD = "kind: test\nlatency: 1 us\nenergy: 1 pJ/bit\nsource: nobody\nas_of: 2026\n"
 
 

@@ -86,7 +86,7 @@ def test_a_run_on_an_instance_is_that_on_its_chip() -> None:
     ("name", "text"),
     [
         ("aws:g4dn.xlarg", "did you mean 'aws:g4dn.xlarge'"),
-        ("aws:inf2.xlarge", "no spec describes it"),
+        ("aws:f1.2xlarge", "no spec describes it"),
         ("aws:g5.48xlarge", "how the 8 accelerators"),
         ("3x-aws:g5.xlarge", "how the 3 accelerators"),
         ("aws:c5.large", "no accelerator"),
