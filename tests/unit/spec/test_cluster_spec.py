@@ -141,7 +141,7 @@ WRONG: list[tuple[str, str, int, int, str, str]] = [
     ("chip: edu-4x4", "chip: edu-4x5", 7, 19, "no chip 'edu-4x5'", "edu-4x4"),
     ("shape: ring", "shape: rung", 9, 22, "'rung' is not one of the choices", "ring"),
     ("shape: ring", "shape: torus, dims: [3, 2]", 9, 35, "3 x 2 are 6 places for 4 devices; expected 4", ""),
-    ("shape: ring", "shape: torus, dims: [2, 2], along: [links/edu-link]", 9, 48, "1 link for 2 dimensions", ""),
+    ("shape: ring", "shape: torus, dims: [2, 2], along: [links/edu-link]", 9, 50, "1 link for 2 dimensions", ""),
     ("shape: ring", "shape: torus", 9, 14, "a torus without dims", ""),
     ("shape: ring", "shape: ring, dims: [4]", 9, 34, "a ring has no dims", ""),
     ("shape: ring", "shape: hybrid-cube-mesh", 9, 22, "4 ends in a hybrid cube mesh; expected 8", ""),
