@@ -83,12 +83,19 @@ class Candidate:
 
 
 class Place(NamedTuple):
-    """A chip, or a cluster whose nodes and devices can be counted; ``size``: devices of a node."""
+    """A chip, or a cluster whose nodes and devices can be counted; ``size``: devices of a node, of a rack of 72 the
+    first 64, which plans can share evenly; ``whole``: whether these are all."""
 
     name: str
     chip: str
     size: int = 1
     cluster: bool = False
+    whole: bool = True
+
+    def of_nodes(self, nodes: int) -> str:
+        """Return the name of so many nodes, of the chip where there are none."""
+        devices = "" if self.whole else f",devices={self.size}"
+        return f"{self.name}?nodes={nodes}{devices}" if self.cluster else self.name
 
 
 def offered(question: Question) -> list[Offer]:
@@ -152,7 +159,8 @@ def _cluster(offer: Offer) -> str:
 def _counted(name: str) -> Place:
     spec = load_devices(name)
     node = next(iter(spec.nodes.values()))
-    return Place(name, next(iter(node.devices.values())).chip, node.size, True)
+    size = 2 ** (node.size.bit_length() - 1)
+    return Place(name, next(iter(node.devices.values())).chip, size, True, size == node.size)
 
 
 @kept
@@ -267,8 +275,7 @@ def _trainings(question: Question, place: Place, dtype: str, found: Sequence[Off
     for nodes in _node_counts(question, place, dtype):
         count, rents = nodes * place.size, _rents(found, place, nodes * place.size)
         for plan in _plans(question, place, count, batch):
-            on = f"{place.name}?nodes={nodes}" if place.cluster else place.name
-            point = Point.of(question.model, on, {**options, "plan": plan})
+            point = Point.of(question.model, place.of_nodes(nodes), {**options, "plan": plan})
             yield Candidate(point, place.name, place.chip, count, dtype, batch, plan, nodes, rents)
 
 
