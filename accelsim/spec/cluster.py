@@ -21,6 +21,8 @@ MOST_DIRECT = 256
 ShapeName = Literal[
     "fully-connected", "switch", "ring", "pcie-tree", "hybrid-cube-mesh", "torus", "pairs", "leaf-spine", "list"
 ]
+Dimension = Annotated[int, Field(ge=0, le=2)]
+"""A dimension of a torus, counted from 0."""
 Speed = Annotated[float, Field(ge=0.001, le=1000)]
 """Pace of a device, 0.001 to 1,000 times that of its chip."""
 Passed = Annotated[float, Field(ge=0.1, le=1)]
@@ -48,7 +50,11 @@ SHAPES: dict[str, ShapeOf] = {
         ("members", "roots", "uplink", "root_link", "switch_latency"),
     ),
     "hybrid-cube-mesh": ShapeOf("the eight of a DGX-1: two squares with diagonals, joined corner by corner"),
-    "torus": ShapeOf("a grid of two or three dimensions whose edges meet", ("dims", "links", "along"), ("dims",)),
+    "torus": ShapeOf(
+        "a grid of two or three dimensions whose edges meet, but for open ones",
+        ("dims", "links", "along", "open"),
+        ("dims",),
+    ),
     "pairs": ShapeOf("bridges between the first and the second, the third and the fourth", ("links",)),
     "leaf-spine": ShapeOf(
         "leaves that hold some each, spines that join the leaves",
@@ -84,6 +90,9 @@ class Fabric(Model):
     )
     along: list[Link] | None = Field(
         None, min_length=1, max_length=3, description="link along each dimension of a torus; absent: `link`"
+    )
+    open: Annotated[list[Dimension], once] = Field(
+        [], description="dimensions without links between their edges (slices of a pod), counted from 0"
     )
     members: Parts | None = Field(
         None, description="ends of a leaf; devices below a PCIe switch (absent: at the root complexes)"

@@ -15,8 +15,9 @@ import numpy as np
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.base import bounds
+from accelsim.cluster.collectives.reach import RingEdges, ring_edges
 from accelsim.cluster.collectives.rounds import Program, Rounds
-from accelsim.cluster.collectives.software import called_eagerly, estimate
+from accelsim.cluster.collectives.software import KINDS, called_eagerly, estimate
 from accelsim.cluster.collectives.timing import (
     AUTO,
     MOST_TRIED,
@@ -168,11 +169,22 @@ def _wire_B(task: Task, algorithm: str) -> Ints:
     topology, kind, nbytes, members = task.topology, task.kind, task.nbytes, task.members
     if algorithm == SWITCH:
         return switched_B(topology, members, nbytes)
+    rings = ring_edges(topology, members)
+    if rings.length and kind not in ("all_to_all", "send_recv"):
+        return _evenly_B(topology, rings, nbytes * KINDS[kind].passes(len(members)))
     if algorithm == "one-shot":  # the whole buffer to each: an exchange of buffers of n times the size
         name, kind, nbytes = "direct", "all_to_all", nbytes * len(members)
     else:
         name = next(name for name in STANDS_FOR[algorithm] if not COLLECTIVES[name].why_not(kind, task.who))
     return carried_B(topology, COLLECTIVES[name].rounds(kind, task.who), members, nbytes)
+
+
+def _evenly_B(topology: Topology, rings: RingEdges, passed_B: float) -> Ints:
+    """Bytes per wire where all wires of a grid share evenly what its devices pass on."""
+    found, edges = np.zeros(len(topology.wires), np.int64), set(rings.inside)
+    used = [number for number, wire in enumerate(topology.wires) if (wire.source, wire.target) in edges]
+    found[used] = round(passed_B * rings.share)
+    return found
 
 
 def carried_B(topology: Topology, program: Program, ranks: Sequence[int], elements: int) -> Ints:

@@ -3,6 +3,10 @@
 A library lays as many rings side by side as a node has devices in the group. All pass the nodes in one order; ring r
 enters each node at its member r, so that every member sends its share out of the node over its own route. The bytes
 of a collective are spread evenly over the rings, and the wire that is loaded most sets the pace.
+
+A group that is a grid of a torus has rings along each dimension instead, in both directions at once: reduce-scatter
+along one dimension after the other and all-gather back. Parts of a buffer begin with different dimensions, so that all
+wires are in use.
 """
 
 from __future__ import annotations
@@ -10,9 +14,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 from accelsim.cluster.network.topology import Topology
+from accelsim.cluster.shapes.building import tori_of
+from accelsim.cluster.shapes.wiring import strides
 from accelsim.time import FS
 
 UNBOUND = float("inf")
@@ -25,7 +32,8 @@ class Reach(NamedTuple):
     ``inside_Bps``, ``between_Bps``: bytes per second that all rings together pass from each member to the next inside
     a node, from each node to the next (infinite where there is no such step); ``inside_s``, ``between_s``: latency of a
     message of no bytes there. ``energy_J_per_B``: of all wires of all steps of a ring, per byte that each passes on.
-    ``sums``: one switch that adds up lies on the route of every step.
+    ``sums``: one switch that adds up lies on the route of every step. ``length``: devices of a ring as long as all
+    rings of a grid one after the other, 0 without a grid; ``hops``: wires of a mean route between two of its devices.
     """
 
     ranks: int
@@ -37,21 +45,29 @@ class Reach(NamedTuple):
     between_s: float
     energy_J_per_B: float
     sums: bool = False
+    length: int = 0
+    hops: float = 1.0
 
 
 class RingEdges(NamedTuple):
     """Steps from a device to the next in the rings of a group: its members by node, steps inside nodes and between
-    them, and the number of rings side by side."""
+    them, the number of rings side by side, and the share of the bytes that each step inside a node carries.
+    ``length`` and ``hops`` as in ``Reach``."""
 
     nodes: list[list[int]]
     inside: list[Edge]
     between: list[Edge]
     channels: int
+    share: float = 1.0
+    length: int = 0
+    hops: float = 1.0
 
 
 def ring_edges(topology: Topology, group: Sequence[int]) -> RingEdges:
     """Return the steps of all rings of a group; a step inside a node is in all rings but one, where there are
     several nodes."""
+    if (found := _grid(topology, group)) is not None:
+        return found
     by_node: dict[int, list[int]] = {}
     for rank in group:
         by_node.setdefault(topology.groups[rank], []).append(rank)
@@ -65,7 +81,30 @@ def ring_edges(topology: Topology, group: Sequence[int]) -> RingEdges:
         for r in range(channels)
         for node, following in zip(nodes, [*nodes[1:], nodes[0]], strict=True)
     ]
-    return RingEdges(nodes, inside, between, channels)
+    return RingEdges(nodes, inside, between, channels, (channels - 1) / channels)
+
+
+def _grid(topology: Topology, group: Sequence[int]) -> RingEdges | None:
+    """Return the steps along all dimensions of a group that is a grid of two or more dimensions of one torus, joined
+    by its wires; else None."""
+    torus = next((each for each in tori_of(topology.router) if set(group) <= each.places.keys()), None)
+    if torus is None:
+        return None
+    places = [torus.places[rank] for rank in group]
+    sides = [len({place // stride % size for place in places}) for _, size, stride in strides(torus.dims)]
+    if prod(sides) != len(group) or sum(side > 1 for side in sides) < 2 or _direct_Bps(topology, group) is None:
+        return None
+    own = set(group)
+    edges = [(wire.source, wire.target) for wire in topology.wires if wire.source in own and wire.target in own]
+    whole = [side == size for side, size in zip(sides, torus.dims, strict=True)]
+    hops = sum(_mean_hops(side, whole[at] and at not in torus.unjoined) for at, side in enumerate(sides))
+    share, length = len(own) / len(edges), sum(side - 1 for side in sides) + 1
+    return RingEdges([list(group)], edges, [], 1, share, length, hops)
+
+
+def _mean_hops(side: int, joined: bool) -> float:
+    """Return the mean distance of two places of a ring or, not ``joined``, of a line; a place may be both."""
+    return side**2 // 4 / side if joined else (side**2 - 1) / (3 * side)
 
 
 def _circle(members: Sequence[int]) -> list[Edge]:
@@ -75,7 +114,7 @@ def _circle(members: Sequence[int]) -> list[Edge]:
 @lru_cache(maxsize=4096)
 def reach(topology: Topology, group: tuple[int, ...]) -> Reach:
     """Return the rings of a group of devices, none twice. Raises UsageError where no route joins two of them."""
-    nodes, inside, between, channels = ring_edges(topology, group)
+    nodes, inside, between, channels, each_carries, length, hops = ring_edges(topology, group)
     summing = set(topology.summing)
     for a, b in (*inside, *between):
         summing &= {topology.wires[wire].target for wire in topology.route(a, b)}
@@ -83,7 +122,6 @@ def reach(topology: Topology, group: tuple[int, ...]) -> Reach:
     def energy_J_per_B(edges: Sequence[Edge]) -> float:
         return sum(topology.wires[wire].energy_J_per_B for a, b in edges for wire in topology.route(a, b))
 
-    share = (channels - 1) / channels if between else 1.0
     return Reach(
         len(group),
         len(nodes),
@@ -92,8 +130,10 @@ def reach(topology: Topology, group: tuple[int, ...]) -> Reach:
         _paced(topology, between, channels),
         max((topology.message_fs(a, b, 0) * FS for a, b in inside), default=0.0),
         max((topology.message_fs(a, b, 0) * FS for a, b in between), default=0.0),
-        energy_J_per_B(inside) * share + energy_J_per_B(between) / channels,
+        energy_J_per_B(inside) * each_carries + energy_J_per_B(between) / channels,
         bool(summing),
+        length,
+        hops,
     )
 
 

@@ -228,7 +228,7 @@ def _exchanged(rings: Reach, nbytes: Sizes, protocol: Protocol) -> Floats:
     """Time in s of moving an all_to_all: each device sends an equal part of its buffer to each."""
     sizes, ranks, members = np.asarray(nbytes), rings.ranks, rings.members
     inside_Bps = min(rings.inside_Bps * protocol.share, _lanes_Bps(protocol, members))
-    inside = sizes * (members - 1) / ranks / inside_Bps
+    inside = sizes * (members - 1) / ranks / inside_Bps * rings.hops
     share = protocol.share_between or protocol.share
     found: Floats = np.maximum(inside, sizes * members * (ranks - members) / ranks / (rings.between_Bps * share))
     return found
@@ -259,7 +259,7 @@ def rate_Bps(rings: Reach, protocol: Protocol, flow: float | None) -> float:
 def _ring_latency(rings: Reach, kind: str, protocol: Protocol) -> float:
     what = KINDS[kind]
     between = what.between(rings.nodes)
-    inside = what.steps(rings.ranks) - between
+    inside = what.steps(rings.length or rings.ranks) - between
     return (
         protocol.base
         + inside * _first(protocol.inside, rings.inside_s)

@@ -19,15 +19,22 @@ from accelsim.spec.yaml.chips import load_chip
 
 
 class Torus:
-    """A torus of devices: its dimensions, the ranks at its places, its wires by (place, dimension, direction)."""
+    """A torus of devices: its dimensions, the ranks at its places, its wires by (place, dimension, direction), and the
+    dimensions whose edges do not meet."""
 
-    def __init__(self, dims: tuple[int, ...], ranks: tuple[int, ...], wires: dict[tuple[int, int, int], int]) -> None:
-        self.dims, self.wires = dims, wires
+    def __init__(
+        self,
+        dims: tuple[int, ...],
+        ranks: tuple[int, ...],
+        wires: dict[tuple[int, int, int], int],
+        unjoined: tuple[int, ...] = (),
+    ) -> None:
+        self.dims, self.wires, self.unjoined = dims, wires, unjoined
         self.places = {rank: place for place, rank in enumerate(ranks)}
 
     def path(self, a: int, b: int) -> tuple[int, ...]:
         """Return the wires from rank ``a`` to rank ``b``."""
-        return tuple(self.wires[step] for step in steps(self.dims, self.places[a], self.places[b]))
+        return tuple(self.wires[step] for step in steps(self.dims, self.places[a], self.places[b], self.unjoined))
 
 
 class ClusterRouter:
@@ -108,7 +115,7 @@ def _wire(draft: Draft, fabric: Fabric, ends: Sequence[End], label: str, name: s
     built = SHAPES[fabric.shape](draft, fabric, ends, label)
     draft.wires[first:] = [wire._replace(link=name) for wire in draft.wires[first:]]
     if built.torus:
-        tori.append(Torus(tuple(fabric.dims or ()), tuple(end.vertex for end in ends), built.torus))
+        tori.append(Torus(tuple(fabric.dims or ()), tuple(end.vertex for end in ends), built.torus, tuple(fabric.open)))
     return built
 
 

@@ -57,8 +57,9 @@ def _first_Bps(fabric: Fabric, node: Node) -> Fraction:
     """Return the bandwidth of one fabric; that of a torus, which may be large, without its wires."""
     draft = Draft()
     if fabric.dims is not None:
-        sizes = zip(fabric.torus_links, fabric.dims, strict=True)
-        return sum((draft.rate(link, fabric.links) * min(2, size - 1) for link, size in sizes), Fraction(0))
+        sizes = enumerate(zip(fabric.torus_links, fabric.dims, strict=True))
+        wires = ((link, min(1 if at in fabric.open else 2, size - 1)) for at, (link, size) in sizes)
+        return sum((draft.rate(link, fabric.links) * count for link, count in wires), Fraction(0))
     ends = [End(draft.vertex(label), label) for label in device_labels(node)]
     SHAPES[fabric.shape](draft, fabric, ends, "fabric")
     return sum((wire.rate for wire in draft.wires if wire.source == 0), Fraction(0))

@@ -211,7 +211,8 @@ FORTH, BACK = 1, -1
 
 
 def torus(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
-    """Join each end to its neighbours; along a dimension of two there is one neighbour, and one link to it.
+    """Join each end to its neighbours; along a dimension of two there is one neighbour, and one link to it. The edges
+    of an open dimension are not joined.
 
     Ends count along the first dimension quickest.
     """
@@ -220,7 +221,7 @@ def torus(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built
     for index in range(len(ends)):
         for dimension, size, stride in strides(fabric.dims):
             at = index // stride % size
-            if size == 1 or (size == 2 and at == 1):
+            if size == 1 or (at == size - 1 and (size == 2 or dimension in fabric.open)):
                 continue
             other = index + ((at + 1) % size - at) * stride
             link = fabric.torus_links[dimension]
@@ -237,18 +238,21 @@ def strides(dims: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     return ((dimension, size, prod(dims[:dimension])) for dimension, size in enumerate(dims))
 
 
-def steps(dims: Sequence[int], a: int, b: int) -> Iterator[tuple[int, int, int]]:
+def steps(dims: Sequence[int], a: int, b: int, unjoined: Sequence[int] = ()) -> Iterator[tuple[int, int, int]]:
     """Yield the dimension-order route from end ``a`` to ``b``: (end, dimension, direction) of each wire.
 
-    It takes the shorter direction along each dimension; of equal ones, forth from even places and back from odd ones.
+    It takes the shorter direction along each dimension; of equal ones, forth from even places and back from odd ones;
+    along one of ``unjoined``, whose edges do not meet, the only direction.
     """
     at = a
     for dimension, size, stride in strides(dims):
         place, target = at // stride % size, b // stride % size
         ahead = (target - place) % size
         shorter = ahead < size - ahead if 2 * ahead != size else place % 2 == 0
+        if dimension in unjoined:
+            shorter, ahead = target > place, abs(target - place)
         direction = FORTH if shorter else BACK
-        for _ in range(min(ahead, size - ahead)):
+        for _ in range(ahead if dimension in unjoined else min(ahead, size - ahead)):
             yield at, dimension, direction
             moved = (place + direction) % size
             at += (moved - place) * stride

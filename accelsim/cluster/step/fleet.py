@@ -264,8 +264,7 @@ class Fleet:
     def _edges(self, group: Group) -> list[tuple[int, int, float]]:
         """Steps of the rings of a group, and the share of the bytes that each carries."""
         rings = ring_edges(self.topology, group)
-        share = (rings.channels - 1) / rings.channels if rings.between else 1.0
-        inside = [(a, b, share) for a, b in rings.inside]
+        inside = [(a, b, rings.share) for a, b in rings.inside]
         return inside + [(a, b, 1 / rings.channels) for a, b in rings.between]
 
     def likeness(self, group: Group) -> int:

@@ -101,6 +101,9 @@ def _torus(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
     if fabric.along is not None and len(fabric.along) != len(fabric.dims or ()):
         stated, dims = count_of(len(fabric.along), "link"), len(fabric.dims or ())
         yield Finding(("along",), f"{stated} for {count_of(dims, 'dimension')}", f"{dims}, one along each")
+    for index, dimension in enumerate(fabric.open):
+        if dimension >= len(fabric.dims or ()):
+            yield Finding(("open", index), f"no dimension {dimension}", f"0 to {len(fabric.dims or ()) - 1}")
     yield from _budget(fabric, sum(min(2, size - 1) for size in fabric.dims or ()))
 
 

@@ -19,8 +19,11 @@ NAMES = tuple(where.names("links"))
 #: Links whose packets nobody has published, or that are invented: their files state a bandwidth alone.
 UNPUBLISHED = {
     "edu-link",
+    "ici-v2",
     "ici-v3",
     "ici-v4",
+    "ici-v5e",
+    "ici-v5p",
     "neuronlink-v2",
     "neuronlink-v3",
     "neuronlink-v3-rack",

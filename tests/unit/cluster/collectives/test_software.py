@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -177,3 +178,22 @@ def test_what_cannot_be_is_told(kind: str, group: tuple[int, ...], words: str) -
     topology = build(load_cluster("dgx-a100"))
     with pytest.raises(UsageError, match=f"(?s){words}"):
         estimate(topology, software(simple=simple()), kind, 64, group)
+
+
+@pytest.mark.parametrize(
+    "name, kind, group, degree, steps, passes",
+    [
+        ("tpu-v6e-256", "all_reduce", range(256), 4, 2 * 30, 2 * 255 / 256),  # a ring of 16 along each of two dimensions
+        ("tpu-v5e-16", "all_gather", range(16), 2, 6, 15 / 16),  # a corner of the slice has two links
+        ("tpu-v7-64", "all_gather", (0, 1, 4, 5), 2, 2, 3 / 4),  # 2 x 2 of a cube
+        ("tpu-v4-64", "all_to_all", range(32), 3, 7, 31 / 32 * (0.5 + 1.25 + 1.25)),  # by mean hops
+    ],
+)  # fmt: skip
+def test_a_grid_of_a_torus_has_rings_along_each_dimension(
+    name: str, kind: str, group: Sequence[int], degree: int, steps: int, passes: float
+) -> None:
+    cluster, nbytes = load_cluster(name), 2**28
+    topology = build(cluster)
+    rate = degree * float(topology.wires[0].rate) * 0.9
+    found = estimate(topology, cluster.collectives, kind, nbytes, tuple(group))
+    assert found.time_s == pytest.approx(10e-6 + steps * 1e-6 + nbytes * passes / rate, rel=1e-9, abs=0)

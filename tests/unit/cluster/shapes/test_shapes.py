@@ -116,6 +116,11 @@ def test_routes_of_a_torus_are_minimal_and_follow_the_dimensions(dims: list[int]
             assert turned == sorted(turned)
 
 
+def test_routes_over_open_dimensions_do_not_pass_an_edge(made: Make) -> None:
+    topology = made(8, "shape: torus, dims: [4, 2], open: [0]")
+    assert len(topology.wires) == 2 * (3 * 2 + 4) and len(topology.route(0, 3)) == 3 and len(topology.route(7, 0)) == 4
+
+
 def test_of_two_ways_round_of_the_same_length_even_places_go_forth(made: Make) -> None:
     topology = made(4, "shape: torus, dims: [4]")
     over = [topology.wires[topology.route(a, (a + 2) % 4)[0]].target for a in range(4)]

@@ -32,6 +32,9 @@ STATED: dict[str, tuple[float, float, float]] = {
     "inf2-48xlarge": (103, 1.04, 103),
     "tpu-v3-pod": (328, 0, 0),
     "tpu-v4-pod": (300, 0, 24_000),
+    "tpu-v5e-256": (200, 0, 1_600),
+    "tpu-v6e-256": (400, 0, 3_200),
+    "tpu-v7-64": (600, 0, 0),
     "4x-a100-nvlink": (300, 0, 400),
     "p100-roce": (15.75, 0.78125, 6.25),
 }
@@ -42,7 +45,9 @@ NVLink: 600, 900 and 300 GB/s both ways added (NVIDIA, on A100, H100, V100). Car
 8 GPUs (ND96amsr_A100_v4, ND96isr_H100_v5; DGX-1 recalled); p4d.24xlarge 400, trn1.32xlarge 800 Gbit/s per node, two p4d
 have 50 GB/s between them. Gaudi: 7 x 100 Gbit/s in the box and 3 out; four dies reach four over 16 links. Trainium: 384
 GiB/s both ways added; 8 links cross the middle of 4 x 4. Trainium2: 1,024 GB/s both ways added and 256 in a rack; 3,200
-Gbit/s for 16 chips. Inferentia2: 192 GiB/s. TPU v3: 4 x 656 Gbit/s; v4: 6 x 50 GB/s, bisection 24 TB/s (Google Cloud). Four A100: 12 links of 25 GB/s, 4 pairs of 4 links across the middle. PCIe 3.0 x16: 15.75 GB/s; 25 Gbit/s for
+Gbit/s for 16 chips. Inferentia2: 192 GiB/s. TPU v3: 4 x 656 Gbit/s; v4: 6 x 50 GB/s, bisection 24 TB/s (Google Cloud);
+v5e, v6e, TPU7x: half of 400, 800, 1,200 GB/s, bisections 1.6 and 3.2 TB/s (Google Cloud). Four A100: 12 links of 25
+GB/s, 4 pairs of 4 links across the middle. PCIe 3.0 x16: 15.75 GB/s; 25 Gbit/s for
 four GPUs, two servers on each side.
 """
 MOST_PROTOCOL = 0.17

@@ -26,8 +26,8 @@ from tests.helpers.one_machine import one_machine
 FOUND = transformer_of("gpt?layers=1,hidden=32,heads=2,kv_heads=2,ffn=128,vocab=32,seq=32")
 assert FOUND is not None
 MODEL = FOUND
-FEW = {"tpu-v3-pod": "2x-tpu-v3-pod", "tpu-v4-pod": "2x-tpu-v4-pod"}
-"""Pods with fewer chips."""
+FEW = {name: f"2x-{name}" for name in clusters() if name.startswith("tpu-")}
+"""Pods and slices with fewer chips."""
 
 
 @pytest.mark.parametrize("name", clusters())
