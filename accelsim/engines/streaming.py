@@ -15,6 +15,8 @@ from accelsim.program.writing.layout import Place
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import node_work
 
+NOTHING = Effect("none")
+"""Effect of a command that changes no values."""
 FLIGHT = 2
 """Pieces of a tensor in flight."""
 
@@ -70,7 +72,7 @@ class Streamed(ABC):
         """Return the work of a piece."""
 
     @abstractmethod
-    def actions(self, piece: int, pieces: int) -> list[Action]:
+    def actions(self, piece: int, pieces: int) -> Sequence[Action]:
         """Return the ledger entries of a piece."""
 
     def slots(self, name: str, size_B: int, streams: bool = False) -> list[int]:
@@ -93,7 +95,7 @@ class Streamed(ABC):
         for name, size_B in flow.read_B.items():
             first, part_B = part_of(size_B, piece, pieces)
             source = flow.sources[name]
-            transfers.load(self.op, source, slot[name], name, part_B, Effect("none"), first, needs=flow.needs)
+            transfers.load(self.op, source, slot[name], name, part_B, NOTHING, first, needs=flow.needs)
         effect = Effect("node" if last else "none", operands=tuple(flow.sources.items()), last=last)
         reads = [*(slot[name] for name in flow.read_B), *flow.sources.values(), *flow.parameters]
         sources, results = [(region, "src") for region in reads], [(slot[out.name], "whole") for out in self.outs]

@@ -24,6 +24,7 @@ class VectorStep(Streamed):
         super().__init__(step)
         self.names, self.tensors = self.layout.facts.activations(self.node), self.graph.tensors
         self.space, self.sources = self.layout.spaces[self.buffer], dict[str, int]()
+        self._alike: tuple[int, Cycles, tuple[Action, ...]] | None = None
 
     def lower(self) -> None:
         """Emit one command when operands and results fit in the activation buffer, otherwise chunks that stream through
@@ -105,6 +106,19 @@ class VectorStep(Streamed):
 
     def work(self, piece: int, pieces: int) -> Cycles:
         """Return the work of one of so many chunks: all take the same."""
+        return self._each(pieces)[1]
+
+    def actions(self, piece: int, pieces: int) -> tuple[Action, ...]:
+        """Return the ledger entries of one of so many chunks: all have the same."""
+        return self._each(pieces)[2]
+
+    def _each(self, pieces: int) -> tuple[int, Cycles, tuple[Action, ...]]:
+        """Return a number of chunks with what each of them takes."""
+        if self._alike is None or self._alike[0] != pieces:
+            self._alike = pieces, self._work(pieces), tuple(self._actions(pieces))
+        return self._alike
+
+    def _work(self, pieces: int) -> Cycles:
         parts = (self.node, *self.node.epilogue)
         functions = [(part.op, -(-lane_operations(self.graph, part) // pieces)) for part in parts]
         read_B = -(-sum(self.tensors[name].nbytes for name in self.names) // pieces)
@@ -112,8 +126,7 @@ class VectorStep(Streamed):
         chip, unit = self.layout.roles.chip, self.step.unit.spec
         return Cycles(unit.command_clocks(chip, functions, read_B, write_B, self.buffer, self.buffer))
 
-    def actions(self, piece: int, pieces: int) -> list[Action]:
-        """Return the ledger entries of one of so many chunks: all have the same."""
+    def _actions(self, pieces: int) -> list[Action]:
         roles, ops = self.layout.roles, node_work(self.graph, self.node).ops
         buffer, engine = roles.engine(self.buffer), roles.engine(self.step.unit.name)
         entries = [Action(buffer, READ, name, round(self.tensors[name].nbytes / pieces)) for name in self.names]

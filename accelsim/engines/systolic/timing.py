@@ -89,8 +89,7 @@ def fold_timing(
     load, reload, interval, drain = rule(rows, cols, T, -(-rows // load_rows_per_clock), shadow, leave)
     if schedule != "scalesim":
         interval = _larger(interval, min_interval)
-    flat = 0 * (T + rows + cols)
-    return FoldTiming(load + flat, reload + flat, interval + flat, drain + flat)
+    return FoldTiming(load, reload, interval, drain)
 
 
 def spatial(dataflow: str, M: Int, N: Int, K: Int) -> tuple[Int, Int, Int]:

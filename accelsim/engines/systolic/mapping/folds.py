@@ -64,33 +64,42 @@ def first_array(extent: int, tile: Ints, arrays: int) -> Work:
     return Work(-(-tiles // arrays) - 1, tile, np.where((tiles - 1) % arrays == 0, end, tile))
 
 
+class _Streamed(NamedTuple):
+    """Tiles that stream so many rows: how many clocks that takes, and the edges of their folds."""
+
+    clocks: Ints
+    fold: FoldTiming[Ints]
+
+
 class FoldClocks:
     """Closed forms of the folds of candidates on one matrix unit."""
 
     def __init__(self, unit: MatrixUnit) -> None:
         self._unit = unit
 
-    def last(self, shape: Shape, c: Candidates) -> ArrayClocks:
-        """Clocks of the array that does the last tile."""
-        return self._times(shape, c, last_array)
-
-    def timing(self, rows: Ints, pace: Pace) -> FoldTiming[Ints]:
-        """Edges between folds of ``rows`` streamed rows at a pace, per candidate."""
-        unit = self._unit
-        return fold_timing(
-            np.asarray(unit.rows), np.asarray(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
-            clocks(rows, pace), unit.load_rows_per_clock, unit.min_interval * max(1, int(pace.row)), pace.leave,
-        )  # fmt: skip
+    def last(self, shape: Shape, c: Candidates) -> Floats:
+        """Clocks of all folds of the array that does the last tile."""
+        return np.zeros(len(c)) + self._times(shape, c, last_array)[0]
 
     def all(self, shape: Shape, c: Candidates) -> ArrayClocks:
         """Clocks of the array that does the last tile; ``total`` is that of the first array if it takes longer."""
-        end = self._times(shape, c, last_array)
-        if c.arrays == 1:
-            return end
-        first = self._times(shape, c, first_array)
-        return end._replace(total=np.maximum(end.total, first.total))
+        total, *times = self._times(shape, c, last_array)
+        if c.arrays > 1:
+            total = np.maximum(total, self._times(shape, c, first_array)[0])
+        return ArrayClocks(*(np.zeros(len(c)) + time for time in (total, *times, *self._held(shape, c))))
 
-    def _times(self, shape: Shape, c: Candidates, work_of: WorkOf) -> ArrayClocks:
+    def _streamed(self, rows: Ints, pace: Pace) -> _Streamed:
+        """Return tiles of ``rows`` streamed rows at a pace, per candidate."""
+        unit, taken = self._unit, clocks(rows, pace)
+        least = unit.min_interval * max(1, int(pace.row))
+        fold = fold_timing(
+            unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load,
+            taken, unit.load_rows_per_clock, least, pace.leave,
+        )  # fmt: skip
+        return _Streamed(taken, fold)
+
+    def _times(self, shape: Shape, c: Candidates, work_of: WorkOf) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """The first fields of ``ArrayClocks``, of one of the arrays."""
         gemm, unit, pace = shape.gemm, self._unit, shape.pace(c.arrays)
         depth = (kept(shape.sparse, gemm.K), kept(shape.sparse, c.tk))  # tiles along K are whole groups of weights
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": depth}
@@ -99,60 +108,55 @@ class FoldClocks:
         passes = down.over(lambda t: -(-t // unit.rows)) * across.over(lambda t: -(-t // unit.cols))
         tn, tk = last(gemm.N, c.tn), last(*depth)
         folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes
-        steps = streamed.over(lambda t: self.timing(t, pace).step)
-        rows = clocks(streamed.last, pace)
-        end = self.timing(streamed.last, pace)
-        alone = rows + end.drain + unit.accumulator_latency
+        end = self._streamed(streamed.last, pace)
+        steps = streamed.full * self._streamed(streamed.tile, pace).fold.step + end.fold.step
+        alone = end.clocks + end.fold.drain + unit.accumulator_latency
         packed = packs(unit, last(gemm.groups, c.tg), tn, tk)
         more = packed * -(-down.last // unit.rows) * -(-across.last // unit.cols) - 1
-        times = (
-            folds * steps - end.step + alone,
-            more * end.step + alone,
-            alone,
-            rows,
-            end.load,
-            *self._held(shape, c, pace),
-        )
-        return ArrayClocks(*(np.zeros(len(c)) + time for time in times))
+        step = end.fold.step
+        return folds * steps - step + alone, more * step + alone, alone, end.clocks, end.fold.load
 
-    def _held(self, shape: Shape, c: Candidates, pace: Pace) -> tuple[Ints, ...]:
+    def _held(self, shape: Shape, c: Candidates) -> tuple[Ints, ...]:
         """The last fields of ``ArrayClocks``: sums over the tiles of all arrays."""
-        gemm, unit = shape.gemm, self._unit
+        gemm, unit, pace = shape.gemm, self._unit, shape.pace(c.arrays)
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (kept(shape.sparse, gemm.K), kept(shape.sparse, c.tk))}
         along, units = unit.flow.time, {unit.flow.rows: unit.rows, unit.flow.cols: unit.cols}
+        counts = {axis: count(*size[axis]) for axis in size}
+        full, final = self._streamed(size[along][1], pace), self._streamed(last(*size[along]), pace)
 
-        def step(t: Ints) -> Ints:
-            return self.timing(t, pace).step
+        def both(axis: str) -> tuple[Ints, Ints]:
+            """Return what a tile along an axis multiplies the steps by, and what the last one does."""
+            if axis == along:
+                return full.fold.step, final.fold.step
+            return -(-size[axis][1] // units[axis]), -(-last(*size[axis]) // units[axis])
 
-        def behind(t: Ints) -> Ints:
-            """Clocks from the start of the fold after the last one of a tile to its last sum."""
-            fold = self.timing(t, pace)
-            return clocks(t, pace) + fold.drain + unit.accumulator_latency - fold.step
+        def over(axis: str) -> Ints:
+            whole, end = both(axis)
+            return (counts[axis] - 1) * whole + end
 
-        def folds(axis: str) -> Callable[[Ints], Ints]:
-            """Return what an extent along an axis multiplies the steps by."""
-            return step if axis == along else lambda t: -(-t // units[axis])
-
-        def ends(f: Callable[[Ints], Ints], axes: str) -> Ints:
-            """Sum of ``f`` of the streamed extent over the tiles of these axes and all groups."""
-            others = np.prod([count(*size[axis]) for axis in axes if axis != along], axis=0, dtype=np.int64)
-            whole = over_tiles(*size[along], f) if along in axes else f(last(*size[along]))
-            all_: Ints = count(gemm.groups, c.tg) * others * whole
+        def ends(whole: Ints, end: Ints, axes: str) -> Ints:
+            """Sum of what the tiles of these axes and all groups take, by what they stream: ``whole``, the last one
+            ``end``."""
+            others = np.prod([counts[axis] for axis in axes if axis != along], axis=0, dtype=np.int64)
+            total = (counts[along] - 1) * whole + end if along in axes else end
+            all_: Ints = count(gemm.groups, c.tg) * others * total
             return all_
 
+        def behind(tile: _Streamed) -> Ints:
+            """Clocks from the start of the fold after the last one of a tile to its last sum."""
+            return tile.clocks + tile.fold.drain + unit.accumulator_latency - tile.fold.step
+
         groups = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, c.tn, size["k"][1]))
-        round_ = groups * over_tiles(*size["m"], folds("m")) * over_tiles(*size["n"], folds("n"))
-        full, final = folds("k")(size["k"][1]), folds("k")(last(*size["k"]))
-        steps = round_ * ((count(*size["k"]) - 1) * full + final)
-        moving = steps + ends(lambda t: clocks(t, pace) - step(t), "mnk")
+        round_ = groups * over("m") * over("n")
+        deep, deepest = both("k")
+        steps = round_ * ((counts["k"] - 1) * deep + deepest)
+        moving = steps + ends(full.clocks - full.fold.step, final.clocks - final.fold.step, "mnk")
         parts, inner = (lanes(gemm, c) if c.split == "k" else 1), inner_tiles(gemm, c)
-        if (
-            c.arrays == 1
-        ):  # a tile of sums waits while the others of its round get theirs, but for the last part of each
-            waits = inner * round_ * ((count(*size["k"]) - 2) * full + final) + round_ * final
+        held = steps
+        if c.arrays == 1:
+            # a tile of sums waits while the others of its round get theirs, but for the last part of each
+            waits = inner * round_ * ((counts["k"] - 2) * deep + deepest) + round_ * deepest
             held = np.where(inner > 1, waits, steps)
-        else:
-            held = steps
-        largest = self.timing(size[along][1], pace)
-        slack = largest.step - largest.reload - largest.load
-        return steps, moving, held + parts * ends(behind, "mn"), largest.step, slack
+        fold = full.fold
+        slack = fold.step - fold.reload - fold.load
+        return steps, moving, held + parts * ends(behind(full), behind(final), "mn"), fold.step, slack

@@ -97,6 +97,8 @@ def lanes(gemm: Gemm, c: Candidates) -> Ints:
 
 def over_tiles(extent: int, tile: Ints, f: Callable[[Ints], Ints | int]) -> Ints:
     """Sum of ``f`` over the tiles of one dimension, the last one smaller."""
+    if extent == 1:
+        return np.zeros_like(tile) + f(tile)
     full = count(extent, tile) - 1
     total: Ints = full * f(tile) + f(extent - full * tile)
     return total
@@ -151,15 +153,14 @@ def _in_order(c: Candidates, counts: dict[str, Ints], foreign: str, key: str) ->
 def _passes(order: str, counts: dict[str, Ints], foreign: str, key: str) -> Ints:
     """Times that a tile comes again: once per round of every loop it does not depend on, unless nothing it depends
     on turns inside that loop (then the tile is still there)."""
-    total = np.ones_like(counts["m"])
+    total: Ints | None = None
     for axis in (foreign, *(axis for axis in "mnk" if axis not in key and axis != foreign)):
-        inside = order[order.index(axis) + 1 :]
-        turning = np.ones_like(total)
-        for other in inside:
-            if other in key:
-                turning = turning * counts[other]
-        total = np.where(turning > 1, total * counts[axis], total)
-    return total
+        inside = [counts[other] for other in order[order.index(axis) + 1 :] if other in key]
+        if inside:
+            turning = inside[0] if len(inside) == 1 else inside[0] * inside[1]
+            own = np.where(turning > 1, counts[axis], 1)
+            total = own if total is None else total * own
+    return np.ones_like(counts["m"]) if total is None else total
 
 
 def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:

@@ -102,7 +102,7 @@ class Workings:
 
     def array(self, shape: Shape, c: Candidates) -> Floats:
         """Clocks of the array with all its folds: quick to compute, and never more than the estimate."""
-        return self._folds.last(shape, c).total
+        return self._folds.last(shape, c)
 
     def _loads(self, shape: Shape, c: Candidates, homes: Homes) -> list[Load]:
         """Loads in the order in which the first of each kind is issued."""
@@ -211,4 +211,5 @@ def _floats(values: ArrayLike) -> Floats:
 
 
 def _tiles_of(extent: int, tile: Ints) -> list[tuple[Ints | int, Ints]]:
-    return [(count(extent, tile) - 1, tile), (1, last(extent, tile))]
+    """Return how many tiles of each extent there are along a dimension, with that extent."""
+    return [(count(extent, tile) - 1, tile), (1, last(extent, tile))] if extent > 1 else [(1, tile)]
