@@ -6,38 +6,71 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from accelsim.machine.memory_models import MODELS
-from accelsim.report.answer import Answer, Definitions, Field, Record, Table, binary, in_unit, records
-from accelsim.report.text import si
+from accelsim.report.answer import Answer, Definitions, Field, Lines, Record, Table, binary, in_unit, records
+from accelsim.report.prices import usd
 from accelsim.spec.dram_device import device
 from accelsim.spec.memory import Memory
+from accelsim.spec.yaml.instances import cheapest
 from accelsim.spec.yaml.load import list_chips
 from accelsim.spec.yaml.parts import list_drams, load_dram, memory_named, memory_names
 from accelsim.spec.yaml.where import listing
 from accelsim.units import show as spelled
 from accelsim.workload.sources.load import list_models
 
-CHIPS = (*map(Field, ("name", "title", "kind")), Field("peak_OPS", read=lambda chip: dict(chip.peak)), Field("problem"))
+CHIPS = (
+    *map(Field, ("name", "title", "kind", "year")), Field("peak_OPS", read=lambda chip: dict(chip.peak)),
+    Field("memory_B"), Field("problem"),
+)  # fmt: skip
 """Keys about chips."""
+FAMILIES = {"gpu": "{} GPUs", "asic": "Accelerators", "cpu": "Processors", "edu": "Teaching machines"}
+"""Kinds of chips as heads of tables, in their order; GPUs by their maker, the first word of a title."""
+HALF, BYTE = ("fp16", "bf16"), ("int8", "fp8_e4m3fn", "fp8_e4m3", "fp8_e5m2")
+"""Formats of two bytes, and of one."""
 MODEL_KEYS = tuple(map(Field, ("name", "kind", "description", "batch", "parameters")))
 """Keys about models."""
 
 
+def _tera(*formats: str) -> Callable[[Record], str]:
+    """Spell the highest stated peak of some formats, in tera-operations per second."""
+    return lambda row: _digits(max((row["peak_OPS"].get(each, 0.0) for each in formats), default=0.0) / 1e12)
+
+
+def _digits(value: float) -> str:
+    return "-" if not value else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+LISTED = (
+    Field("name", "chip"),
+    Field("year", "year", lambda value: str(value or "-")),
+    Field("", "16-bit", _tera(*HALF), True, "stated peak, 10^12 operations per second, of fp16 or bf16"),
+    Field("", "8-bit", _tera(*BYTE), True, "of int8 or fp8"),
+    Field("", "fp32", _tera("fp32"), True),
+    Field("memory_B", "memory", lambda value: binary(value) if value else "-", meaning="on the board or module"),
+    Field("usd_per_hour", "USD/h", usd, meaning="lowest price on demand (accelsim prices)"),
+    Field("", "title", lambda row: row["title"].removeprefix(f"{_maker(row)} " if row["kind"] == "gpu" else ""), True),
+)
+"""Columns about chips that can be loaded."""
+
+
 def chips() -> Answer:
-    """List all chips with their stated peaks, a broken spec with its problem."""
-    rows, said = listing("chips", lambda: records(CHIPS, list_chips())), []
-    for row in rows:
-        peak = _peaks(row["peak_OPS"])
-        text = f"{row['title']} ({row['kind']})" + (f"; {peak}" if peak else "")
-        said.append((row["name"], f"broken: {row['problem']}" if row["problem"] else text))
-    return Answer(rows, [Definitions(said)], rows)
+    """List all chips by family and year: peaks, memory, the cheapest price; a broken spec with its problem."""
+    rows, found = listing("chips", lambda: records(CHIPS, list_chips())), cheapest()
+    rows = [{**row, "usd_per_hour": found.get(row["name"])} for row in rows]
+    families: dict[str, list[Record]] = {}
+    for row in sorted(
+        rows, key=lambda row: (list(FAMILIES).index(row["kind"] or "edu"), _maker(row), row["year"] or 0)
+    ):
+        if not row["problem"]:
+            families.setdefault(FAMILIES[row["kind"]].format(_maker(row)), []).append(row)
+    last = list(families)[-1:]
+    tables = {name: Table(LISTED, own, legend="Chips" if [name] == last else "") for name, own in families.items()}
+    shown = [part for name, table in tables.items() for part in ("", Lines(name), table)][1:]
+    broken = [(str(row["name"]), f"broken: {row['problem']}") for row in rows if row["problem"]]
+    return Answer(rows, [*shown, Definitions(broken)] if broken else shown, rows)
 
 
-def _peaks(peak: dict[str, float]) -> str:
-    """Each rate once, the fastest first, with the formats that have it: '92 TOPS bf16, fp16; 23 TOPS fp32'."""
-    formats: dict[float, list[str]] = {}
-    for name, rate in peak.items():
-        formats.setdefault(rate, []).append(name)
-    return "; ".join(f"{si(rate, 'OPS')} {', '.join(formats[rate])}" for rate in sorted(formats, reverse=True))
+def _maker(row: Record) -> str:
+    return str(row["title"]).partition(" ")[0]
 
 
 def model_records() -> list[dict[str, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,6 +145,16 @@ def latest(found: list[Offer]) -> list[Offer]:
         if key not in newest or each.day >= newest[key].day:
             newest[key] = each
     return list(newest.values())
+
+
+def cheapest() -> dict[str, float]:
+    """Return the lowest newest price on demand of an hour of each chip, USD; that of an instance is shared evenly."""
+    found: dict[str, float] = {}
+    for each in latest(offers(load_providers())):
+        chip, instance = each.instance.chip, each.instance
+        if chip and instance.count and instance.share == 1 and each.price.term == "on-demand":
+            found[chip] = min(found.get(chip, inf), each.each_USD)
+    return found
 
 
 def rented(on: str, providers: Mapping[str, Provider], terms: Sequence[str] = RENTED) -> tuple[int, Offer] | None:

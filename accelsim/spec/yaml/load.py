@@ -43,7 +43,8 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True)
 class ChipSummary:
-    """One chip of the list; ``peak``: stated op/s by format; ``problem``: why it cannot be loaded, or ''."""
+    """One chip of the list; ``peak``: stated op/s by format; ``memory_B``: capacity of its own off-chip memories;
+    ``problem``: why it cannot be loaded, or ''."""
 
     name: str
     title: str
@@ -51,6 +52,8 @@ class ChipSummary:
     path: Path
     peak: dict[str, float] = field(default_factory=dict)
     problem: str = ""
+    year: int | None = None
+    memory_B: int = 0
 
 
 def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
@@ -289,7 +292,8 @@ def _summary(name: str, path: Path) -> ChipSummary:
         chip = load_chip(path)
     except SpecError as error:
         return ChipSummary(name, "", "", path, problem=str(error))
-    return ChipSummary(name, chip.title, chip.kind, path, dict(chip.peak))
+    memory_B = sum(int(each.memory.capacity) for each in chip.memories.values() if each.link is None)
+    return ChipSummary(name, chip.title, chip.kind, path, dict(chip.peak), "", chip.year, memory_B)
 
 
 def show(spec: Model) -> str:

@@ -79,15 +79,21 @@ def test_as_a_module() -> None:
 
 
 def test_chips_lists_all_and_says_what_is_broken(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [chip.name for chip in list_chips()]
+    chips = {chip.name: str(chip.year or "-") for chip in list_chips()}
     (tmp_path / "chips").mkdir()
     (tmp_path / "chips" / "cracked.yaml").write_text("name: cracked\nclock: 3\n")
     monkeypatch.setenv("ACCELSIM_HWSPECS", str(tmp_path))
     result = cli("chips")
     assert result.exit_code == 0
-    listed = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
-    assert listed == sorted([*names, "cracked"])
-    assert "broken: " in result.stdout
+    words = [line.split() for line in result.stdout.splitlines()]
+    found = {name: year for name, year, *_ in filter(lambda each: len(each) > 1, words) if name in chips}
+    assert found == chips and ["cracked", "broken:"] in [each[:2] for each in words]
+    nvidia = [
+        found[each[0]]
+        for each in words[words.index(["NVIDIA", "GPUs"]) : words.index(["Accelerators"])]
+        if each and each[0] in chips
+    ]
+    assert nvidia == sorted(nvidia) and len(nvidia) > 20
 
 
 def test_models_lists_all_with_parameters(cli: Cli) -> None:
