@@ -31,7 +31,7 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from tests.validation.base import Check, check
 from tests.validation.gpu_frameworks import frameworks
-from tests.validation.gpu_rows import EAGER, PUBLISHED, Row, rows_of, simulated, without_link_s
+from tests.validation.gpu_rows import EAGER, NEWER, PUBLISHED, Row, rows_of, simulated, without_link_s
 from tests.validation.gpu_training import training
 from tests.validation.kernel_plot import Compared
 from tests.validation.lab import CHIP, KERNELS, layer
@@ -62,14 +62,15 @@ SUBMITTED: Mapping[str, tuple[str, str, int]] = {
     "BERT-Large SQuAD (99.9%)": (f"bert-large?seq={SQUAD_TOKENS}", "fp16", 64),
 }
 """MLPerf's workloads: network, format, batch."""
-FP8 = frozenset({"h100-sxm", "h100-pcie", "h200-sxm"})
+FP8 = frozenset({"h100-sxm", "h100-pcie", "h100-nvl", "h200-sxm", "gh200"})
 """Chips whose submissions compute BERT 99.9 % in FP8."""
 CHIPS: Mapping[str, str] = {
-    "nvidia-t4": "t4", "nvidia-a10": "a10g", "nvidia-a30": "a30", "nvidia-a100-80-pcie": "a100-80-pcie",
-    "nvidia-a100-80-sxm": "a100-80-sxm", "nvidia-h100-pcie": "h100-pcie", "nvidia-h100-sxm": "h100-sxm",
-    "nvidia-h200-sxm": "h200-sxm",
+    "nvidia-t4": "t4", "nvidia-a2": "a2", "nvidia-a10": "a10", "nvidia-a30": "a30",
+    "nvidia-a100-80-pcie": "a100-80-pcie", "nvidia-a100-80-sxm": "a100-80-sxm", "nvidia-l40": "l40",
+    "nvidia-h100-pcie": "h100-pcie", "nvidia-h100-nvl": "h100-nvl", "nvidia-h100-sxm": "h100-sxm",
+    "nvidia-gh200": "gh200", "nvidia-h200-sxm": "h200-sxm",
 }  # fmt: skip
-"""MLPerf's chips that are here."""
+"""MLPerf's chips that are here. Jetson is not compared: two further accelerators of its die take part of the work."""
 Submission = tuple[str, str]
 """Workload and chip."""
 
@@ -105,7 +106,7 @@ def mlperf(data: Path) -> Iterator[Row]:
 def submitted(data: Path) -> dict[Submission, float]:
     """Offline samples per second of a chip, the median of all submissions that had not limited its power."""
     found: dict[Submission, list[float]] = {}
-    for row in rows_of(data / PUBLISHED):
+    for row in (*rows_of(data / PUBLISHED), *rows_of(data / NEWER)):
         workload, chip = row["workload"], CHIPS.get(row["chip_id"])
         offline = row["shape_or_batch"] == "Offline" and row["source"].startswith("MLPerf Inference")
         if offline and not row["power_w"] and chip is not None and workload in SUBMITTED:
@@ -119,7 +120,7 @@ def submitted(data: Path) -> dict[Submission, float]:
 
 
 def format_of(workload: str, dtype: str, chip: str) -> str:
-    """The format of a submission: H100 and H200 compute BERT 99.9 % in FP8."""
+    """The format of a submission: Hopper computes BERT 99.9 % in FP8."""
     return "fp8_e4m3fn" if dtype == "fp16" and chip in FP8 and workload.endswith("(99.9%)") else dtype
 
 

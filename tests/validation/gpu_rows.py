@@ -16,7 +16,7 @@ from accelsim.workload.graph import Graph
 
 EAGER = "pytorch-eager"
 """The site of what PyTorch computes kernel by kernel."""
-PUBLISHED = "published_results.csv"
+PUBLISHED, NEWER = "published_results.csv", "published_new.csv"
 
 
 class Row(NamedTuple):

@@ -16,15 +16,14 @@ from typing import NamedTuple
 
 from accelsim.account.interval import key_of, latency_interval
 from tests.validation.gpu_models import CHIPS, SUBMITTED, format_of
-from tests.validation.gpu_rows import PUBLISHED, rows_of, simulated, without_link_s
+from tests.validation.gpu_rows import NEWER, PUBLISHED, rows_of, simulated, without_link_s
 from tests.validation.whole_rows import Row, family, row
 
-NEWER = "published_new.csv"
 MORE: Mapping[str, str] = {
     **CHIPS, "nvidia-a40": "a40", "nvidia-l4": "l4", "nvidia-l40s": "l40s", "nvidia-rtx4090": "rtx4090",
     "nvidia-a100-40-sxm": "a100-40-sxm",
 }  # fmt: skip
-"""MLPerf's chips that are here, with those that ``gpu-models`` does not compare. The A10 counts as an A10G."""
+"""MLPerf's chips that are here, with those that ``gpu-models`` does not compare."""
 BATCHES: Mapping[str, int | None] = {"Offline": None, "MultiStream": 8, "SingleStream": 1}
 """Scenario -> its batch, None: that of ``SUBMITTED``."""
 SOFTWARE = re.compile("tensorrt|nvidia inference", re.IGNORECASE)

@@ -28,7 +28,7 @@ import numpy as np
 
 from accelsim.account.odds import SHARED, Belief, log_ratio, odds_below, times
 from accelsim.kernels.whole import shipped
-from accelsim.spec.yaml.instances import latest, load_providers, offers
+from accelsim.spec.yaml.instances import cheapest
 from tests.validation.base import Check, check
 from tests.validation.measured import ABSENT, folder
 from tests.validation.ranked_rows import mlperf_ranked
@@ -49,7 +49,7 @@ CLAIMED: Mapping[str, tuple[float, float]] = {
 networks in a graph tells; intervals of frameworks are wide, and two chips share the host's part of them."""
 GRID = tuple(at / 100 for at in range(100))
 """Correlations that are tried."""
-DESIGNS = ({"a100", "a30"}, {"a10g", "a40"}, {"l4", "l40s", "rtx4090"}, {"h100", "h200"})
+DESIGNS = ({"a100", "a30"}, {"a2", "a10", "a10g", "a40"}, {"l4", "l40", "l40s", "rtx4090"}, {"h100", "h200", "gh200"})
 """First parts of the names of chips with dies of one design."""
 
 
@@ -138,16 +138,6 @@ def in_dollars(found: Sequence[Pair], hour_USD: Mapping[str, float]) -> list[Pai
                 ordered(each._replace(beliefs=beliefs, measured=(each.measured[0] * one, each.measured[1] * other)))
             )
     return made
-
-
-def prices() -> dict[str, float]:
-    """Return the cheapest price on demand of an hour of each chip, a share of that of its instance."""
-    found: dict[str, float] = {}
-    for offer in latest(offers(load_providers())):
-        instance, chip = offer.instance, offer.instance.chip
-        if chip and instance.count and instance.share == 1 and offer.price.term == "on-demand":
-            found[chip] = min(found.get(chip, float("inf")), offer.price.hour_USD / instance.count)
-    return found
 
 
 def fitted(found: Sequence[Pair]) -> float:
@@ -256,7 +246,7 @@ EVERY = "all sources: faster"
 
 def _reliability(found: Sequence[Source]) -> Iterator[str]:
     """The table of what is said and what is right."""
-    hour_USD = prices()
+    hour_USD = cheapest()
     own = next(each.parts for each in found if each.name == FITTED)
     priced = [(in_dollars(part, hour_USD), shared) for part, shared in own]
     every = [part for each in found for part in each.parts]
