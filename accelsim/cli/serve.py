@@ -57,14 +57,20 @@ def serve(
     Triton's rules make batches of them. Latencies are given as mean and percentiles, with intervals.
     """
     from accelsim.cluster.step.transformer import transformer_of
-    from accelsim.report.service_page import check_target
 
     with progress(1 + 2 * (out is not None and not no_advice)) as stage:
         stage("simulate", 0.0)
-        gather.check(out, check_target)
+        gather.check(out, _check_target)
         serve_items.refuse(gather, generates := transformer_of(model) is not None, model)
         for name in serve_items.OPTIONS if generates else ():
             del asked[name]
         if generates:
             return serve_tokens.answer(gather, model, limits, capacity, asked, out, not no_advice, stage)
         return serve_items.answer(gather, model, limits, capacity, asked, out, not no_advice, stage)
+
+
+def _check_target(folder: Path) -> None:
+    """Raise UsageError where no report can be written into the directory. A page needs many modules, an answer none."""
+    from accelsim.report.service_page import check_target
+
+    check_target(folder)

@@ -43,7 +43,6 @@ def answer(
     from dataclasses import fields
 
     from accelsim.report import service_items
-    from accelsim.report.items_page import page_files
     from accelsim.serving.items.asked import Question, served
 
     if asked["trace"]:
@@ -54,7 +53,11 @@ def answer(
     if share is not None:
         return serve_tokens.written(serve_capacity.of_items(gather, question, limits, share), out)
     made = service_items.answer(found := gather.read(lambda: served(question)), limits)
-    return made if out is None else serve_tokens.written(made, out, page_files(found, made, limits, advice, stage))
+    if out is None:
+        return made
+    from accelsim.report.items_page import page_files
+
+    return serve_tokens.written(made, out, page_files(found, made, limits, advice, stage))
 
 
 def refuse(gather: Gather, generates: bool, model: str) -> None:

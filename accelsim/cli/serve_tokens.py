@@ -49,7 +49,6 @@ def answer(
     ``out``: directory of the page, with ``advice`` or without."""
     from accelsim.cluster.step.costs import Setting
     from accelsim.report import service
-    from accelsim.report.service_page import page_files
     from accelsim.serving.asked import Question, served
 
     if asked["trace"]:
@@ -59,7 +58,11 @@ def answer(
     if share:
         return written(serve_capacity.of_tokens(gather, question, limits, share), out)
     made = service.answer(found := gather.read(lambda: served(question)), limits)
-    return made if out is None else written(made, out, page_files(found, made, limits, advice, stage))
+    if out is None:
+        return made
+    from accelsim.report.service_page import page_files
+
+    return written(made, out, page_files(found, made, limits, advice, stage))
 
 
 def refuse_beside_trace(gather: Gather, *names: str) -> None:

@@ -123,16 +123,17 @@ Loader = Callable[[Request, int], Graph]
 """Loads the model of a request for so many batches side by side."""
 
 
-def prepare(request: Request, gather: Gather | None = None, load: Loader | None = None) -> Job:
+def prepare(request: Request, gather: Gather | None = None, load: Loader | None = None, recorded: bool = True) -> Job:
     """Read everything that the request names and check all of it; every problem is told at once.
 
     ``gather`` may already hold problems of the caller's own checks. ``load``: loads the model in another way.
+    ``recorded``: keep a record of the request, which takes a while and which a part of a larger run does not need.
     """
     gather = gather or Gather()
     given = {row.limits: getattr(request, name) for name, row in OPTIONS.items() if row.limits}
     asked = {name: None if value is False else value for name, value in given.items()}  # a caller's own hold too
     with limited(**asked) as allowed:
-        return _prepared(_under(request, allowed), gather, allowed, load or load_graph)
+        return _prepared(_under(request, allowed), gather, allowed, load or load_graph, recorded)
 
 
 def _under(request: Request, allowed: Limits) -> Request:
@@ -145,7 +146,7 @@ def _under(request: Request, allowed: Limits) -> Request:
     return replace(request, **found)
 
 
-def _prepared(request: Request, gather: Gather, allowed: Limits, load: Loader) -> Job:
+def _prepared(request: Request, gather: Gather, allowed: Limits, load: Loader, recorded: bool) -> Job:
     request = _seeded(request, gather)
     chip, graph, options = _chip(request, gather), None, Options()
     with gather.also():
@@ -169,7 +170,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits, load: Loader) -
             options = replace(options, edges="outside" if graph is not None and graph.products else "host")
     gather.done()
     assert chip is not None and graph is not None
-    asked = record_of(request, chip, graph)
+    asked = record_of(request, chip, graph) if recorded else {}
     return Job(
         graph, chip, options, feeds, request.values, request.memory_model, allowed, asked, request,
         notes(vars(request), chip),

@@ -173,7 +173,7 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
             if drafted:
                 each.decoding = Speculating(each.pool, drafted[0], generator(question.seed, 4, at))
         route = ROUTERS[question.router]
-        costs = [hosted(partial(each.times.scaled, factor), front, each.times.plan.ep == 1) for each in groups]
+        costs = [hosted(each.times, factor, front) for each in groups]
         second = move and Second(made[1], costs[1], route(), move)
         times = groups[0].times
         lines = [Line(partial(times.stages_s, factor)) for _ in range(groups[0].count if times.stages else 0)]

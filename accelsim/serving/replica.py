@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable
 from collections.abc import Sequence as Sequence_
 from functools import partial
+from itertools import accumulate
+from typing import TypeAlias
 
 from accelsim.serving.clock import Clock
 from accelsim.serving.requests import Sequence
@@ -14,6 +17,12 @@ from accelsim.serving.steps import Steps
 
 Cost = Callable[[Batch], tuple[float, ...]]
 """Time (s) and energy (J) of a step, and perhaps the share of both that prompts add."""
+
+
+Row: TypeAlias = "array[float]"
+"""Times (s) or energies (J) of steps, one after the other."""
+TINY_S = 1e-12
+"""A time in place of none, s."""
 
 
 class Line:
@@ -47,7 +56,7 @@ class Replica:
         self._clock, self._cost, self._ended, self._until = clock, cost, ended, until
         self.scheduler, self.steps = scheduler, Steps()
         self._idle = False
-        self._rows: Mapping[int, Mapping[int, tuple[float, ...]]] = getattr(cost, "rows", defaultdict(dict))
+        self._costs: Callable[[Batch, int], tuple[Row, Row]] = getattr(cost, "alike", self._one)
         clock.soon(self._begin)
 
     def take(self, sequence: Sequence) -> None:
@@ -76,22 +85,27 @@ class Replica:
         most, end_s = self.scheduler.alike(batch), self._clock.now
         if not most:
             return batch, end_s
-        until_s, decoding, context, costs = self._until(), batch.decoding, batch.context, list[tuple[float, ...]]()
-        ends_s, row = list[float](), self._rows[decoding]
-        for _ in range(most):
-            cost = row.get(round(context / decoding)) or self._cost(Batch((), decoding, context))
-            next_s = end_s + cost[0]
-            if next_s >= until_s:
-                break
-            end_s = next_s
-            costs.append(cost)
-            ends_s.append(end_s)
-            context += decoding
-        if costs:
-            batch = Batch((), decoding, context)
-            self.steps.add_alike(ends_s, costs, decoding, self.scheduler)
-            self.scheduler.skip(len(costs), end_s)
+        until_s, decoding, ends_s, every = self._until(), batch.decoding, list[float](), (array("d"), array("d"))
+        while most > 0:
+            costs = self._costs(batch, most)
+            near = int(min(most, 2 + (until_s - end_s) / (costs[0][0] or TINY_S)))
+            times_s = [*accumulate(costs[0][:near], initial=end_s)]
+            count = bisect_left(times_s, until_s, 1) - 1
+            most = most - count if 0 < count == len(times_s) - 1 else 0
+            ends_s += times_s[1 : count + 1]
+            for column, more in zip(every, costs, strict=True):
+                column += more[:count]
+            end_s = times_s[count]
+            batch = Batch((), decoding, batch.context + count * decoding)
+        if ends_s:
+            self.steps.add_alike(ends_s, every, decoding, self.scheduler)
+            self.scheduler.skip(len(ends_s), end_s)
         return batch, end_s
+
+    def _one(self, batch: Batch, _: int) -> tuple[Row, Row]:
+        """Return time and energy of one step alone, for costs without neighbours."""
+        seconds, joules, *_more = self._cost(batch)
+        return array("d", [seconds]), array("d", [joules])
 
     def _end(self, end_s: float, batch: Batch, cost: tuple[float, ...]) -> None:
         self.steps.add(end_s, cost, batch, self.scheduler)

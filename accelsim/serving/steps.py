@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
-from itertools import pairwise
+from operator import sub
 
 import numpy as np
 
@@ -94,23 +94,24 @@ class Steps:
             self._fold()
 
     def add_alike(
-        self, ends_s: Many[float], costs: Many[tuple[float, ...]], decoding: int, scheduler: Scheduler
+        self, ends_s: Many[float], costs: tuple[array[float], array[float]], decoding: int, scheduler: Scheduler
     ) -> None:
-        """Keep steps that each add a token to the same sequences, before the scheduler skips them."""
+        """Keep steps that each add a token to the same sequences, before the scheduler skips them. ``costs``: times (s)
+        and energies (J)."""
         count, held = len(ends_s), scheduler.pool.size - scheduler.pool.free
         for last_s, sequences in scheduler.decoding.dates.items():
             self.gaps_s.append(ends_s[0] - last_s)
             self.gaps.append(sequences)
-        self.gaps_s.extend([end_s - last_s for last_s, end_s in pairwise(ends_s)])
-        self.gaps.extend([decoding] * (count - 1))
+        same = array("l", [decoding]) * count
+        self.gaps_s.extend(map(sub, ends_s[1:], ends_s))
+        self.gaps.extend(same[1:])
         self.end_s.extend(ends_s)
-        seconds, joules, *_ = zip(*costs, strict=True)
-        self.seconds.extend(seconds)
-        self.joules.extend(joules)
-        self.prompts.extend([0.0] * count)
-        self.decoding.extend([decoding] * count)
-        self.running.extend([len(scheduler.running)] * count)
-        self.waiting.extend([len(scheduler.waiting)] * count)
+        self.seconds.extend(costs[0])
+        self.joules.extend(costs[1])
+        self.prompts.extend(array("d", [0.0]) * count)
+        self.decoding.extend(same)
+        self.running.extend(array("l", [len(scheduler.running)]) * count)
+        self.waiting.extend(array("l", [len(scheduler.waiting)]) * count)
         self.held.append(held)
         self.held.extend([held + more for more in scheduler.decoding.taken(count - 1)])
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from accelsim import usercache
 from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
@@ -39,6 +41,7 @@ from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import load_site
 from accelsim.time import FS
+from accelsim.types import Floats
 from accelsim.workload.zoo.style import Layer
 
 TILE = 64
@@ -100,6 +103,15 @@ class StepTimes:
         seconds, joules = self.cost(batch)
         return factor * seconds, min(joules, self._most_W * factor * seconds), self._prompts(batch, seconds)
 
+    def decoded(self, factor: float, decoding: int, mean: int) -> tuple[int, Floats, Floats]:
+        """Return time and energy of steps that take ``factor`` times as long, in which so many sequences decode, for a
+        mean of their tokens and its neighbours in the table, and the first of these means. Not for stages and drafts.
+        """
+        first, parts = self._decode.line((decoding, mean))
+        dense, head = self._dense(decoding), self._heads[False].at((decoding,))
+        seconds, joules = (a + b + c for a, b, c in zip(dense, parts, head, strict=True))
+        return first, factor * seconds, np.minimum(joules, self._most_W * factor * seconds)
+
     def _prompts(self, batch: Batch, seconds: float) -> float:
         """Share of a step that its prompts add to the tokens that are decoded in it."""
         if not (batch.chunks and batch.decoding):
@@ -143,7 +155,9 @@ class StepTimes:
         seconds, joules = self._dense(batch.tokens)
         parts = [self._prefill.at((tokens, each.computed)) for each, tokens in batch.chunks]
         if batch.decoding:
-            parts.append(self._decode.at((batch.decoding, round(batch.context / batch.decoding))))
+            mean = round(batch.context / batch.decoding)
+            first, values = self._decode.line((batch.decoding, mean))
+            parts.append(tuple([each.item(mean - first) for each in values]))
         sampled = batch.decoding * self.width + sum(
             [each.computed + tokens == each.total for each, tokens in batch.chunks]
         )

@@ -151,7 +151,8 @@ class Devices:
                 ignore_capacity=True, fusion=setting.fusion or SERVING, site=setting.site, quantiser=setting.quantiser,
                 kv_dtype=setting.kv_dtype,
             )  # fmt: skip
-            self.known[key] = _cost(execute(prepare(request)), ceil(self.weights_B(call.model, piece)), self.widths)
+            run = execute(prepare(request, recorded=False))
+            self.known[key] = _cost(run, ceil(self.weights_B(call.model, piece)), self.widths)
         return self.known[key]
 
 

@@ -16,7 +16,7 @@ from accelsim.engines.simt.attention import COLUMNS, Attended, attended, attenti
 from accelsim.engines.simt.served import Shape, attention_shape, causal_mask, timed, work_clocks
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streaming import Streaming
-from accelsim.engines.simt.writing import chip_rates
+from accelsim.engines.simt.writing import rates_of
 from accelsim.program.actions import PADDING, SKIPPED, Action, ActionName, mac
 from accelsim.spec.multiplying import operands_B
 from accelsim.types import Floats
@@ -32,7 +32,7 @@ class Attending(Streaming):
     def __init__(self, step: Lowering) -> None:
         super().__init__(step)
         node, tensors = self.node, self.graph.tensors
-        self._near, self._timed = chip_rates(self.layout.roles, self.spec), timed(step)
+        self._near, self._timed = rates_of(step), timed(step)
         if node.op == ATTENTION_GRAD:
             q, k = (tensors[name].shape for name in node.inputs[:2])
             row = _one_row(q[0], q[2], k[2], q[1], k[1], q[3], node.attrs["causal"], 1)

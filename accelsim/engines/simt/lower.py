@@ -16,7 +16,7 @@ from accelsim.engines.simt.kernels import Blocks, Kernel, choose, epilogue_paces
 from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, read_B, whole_B
 from accelsim.engines.simt.served import timed, work_clocks
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.writing import Shares, chip_rates, device_home, launch, load_parameters, units
+from accelsim.engines.simt.writing import Shares, device_home, launch, load_parameters, rates_of, units
 from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.program.actions import Action
@@ -41,7 +41,7 @@ def lower_product(step: Lowering) -> Mapped:
 
     def chosen() -> tuple[Kernel, int]:
         roles, spec, name = step.layout.roles, step.unit.spec, step.node.name
-        found = choose(spec, chip_rates(roles, spec), product, name, roles.activations, step.pinned, step.leaders)
+        found = choose(spec, rates_of(step), product, name, roles.activations, step.pinned, step.leaders)
         fast = with_algorithm(step, product, found.kernels)
         kernels = {kernel.mapping: kernel for kernel in reversed(fast)}
 
@@ -62,7 +62,7 @@ def _write(step: Lowering, product: Product, kernel: Kernel) -> Mapped:
         a_resident=panel.kept == "a", b_resident=panel.kept == "b", y_resident=False, y_slots=1,
     )  # fmt: skip
     ProductStep(step, product, kernel, mapping).lower()
-    computed = kernel.clocks / chip_rates(step.layout.roles, spec).clock_Hz
+    computed = kernel.clocks / rates_of(step).clock_Hz
     binds = step.unit.name if spec.launch + computed >= kernel.seconds else step.layout.roles.activations_home
     return Mapped(product.gemm, kernel.mapping, binds, 1)
 
@@ -152,7 +152,7 @@ class ProductStep:
         """Clocks of all its blocks: its own, or what a kernel of a serving stack takes."""
         if self.timed is None:
             return self.kernel.clocks
-        near, product, panel = (chip_rates(self.layout.roles, self.spec), self.product, self.kernel.panel)
+        near, product, panel = rates_of(self.step), self.product, self.kernel.panel
         others = product.y.nbytes + sum(side.nbytes for side in product.sides)
         results = panel.groups * min(panel.rows, self.gemm.M) * min(panel.cols, self.gemm.N)
         ends_B = a_B(product, panel) + b_B(product, panel) + product.y.size_B(results)

@@ -107,7 +107,8 @@ def timed(step: Lowering) -> Timed | None:
     if found is None:
         return None
     key = ("served", step.unit.name, found.family, found.format, *sorted(found.columns.items()))
-    return step.once(key, lambda: _seconds(Device(step.layout.roles.chip, step.unit.name), found))
+    device = step.once(("device", step.unit.name), lambda: Device(step.layout.roles.chip, step.unit.name))
+    return step.once(key, lambda: _seconds(device, found))
 
 
 def as_kernel(device: Device, graph: Graph, node: Node) -> ServingKernel | None:

@@ -101,22 +101,19 @@ def _fastest(
     constants: Layer, peak: Peak, rows: Floats, depth: Floats, outputs: Floats, cuts: bool
 ) -> tuple[Floats, ...]:
     """Seconds of the multiprocessors with the fastest tile and cut of each layer; its waves, sides and parts."""
-    best = np.full((5, len(rows)), np.inf)
-    for m, n in TILES:
-        blocks = np.ceil(rows / m) * np.ceil(outputs / n)
-        each = m * n / (peak.macs * constants.sustained) + constants.feed / 1000 * (m + n)
-        ends = constants.block + constants.results / 1000 * m * n
-        for parts in CUTS if cuts else CUTS[:1]:
-            clocks = np.ceil(depth / parts / STEP) * STEP * each + ends
-            waves = soft_waves(blocks * parts, peak.multiprocessors, constants.softness)
-            seconds = waves * clocks / peak.clock_Hz
-            if parts > 1:
-                sums_B = constants.added * parts * rows * outputs * SUM_B
-                seconds += constants.reduction + sums_B / peak.dram_Bps
-                seconds = np.where(depth / parts < LEAST, np.inf, seconds)
-            found = np.stack(np.broadcast_arrays(seconds, blocks * parts / peak.multiprocessors, m, n, parts))
-            best = np.where(seconds < best[0], found, best)
-    return tuple(best)
+    every = [(m, n, parts) for m, n in TILES for parts in (CUTS if cuts else CUTS[:1])]
+    m, n, parts = np.array(every, float).T[..., None]
+    blocks = np.ceil(rows / m) * np.ceil(outputs / n)
+    each = m * n / (peak.macs * constants.sustained) + constants.feed / 1000 * (m + n)
+    ends = constants.block + constants.results / 1000 * m * n
+    clocks = np.ceil(depth / parts / STEP) * STEP * each + ends
+    seconds = soft_waves(blocks * parts, peak.multiprocessors, constants.softness) * clocks / peak.clock_Hz
+    sums_B = constants.added * parts * rows * outputs * SUM_B
+    seconds = np.where(parts > 1, seconds + (constants.reduction + sums_B / peak.dram_Bps), seconds)
+    seconds[(parts > 1) & (depth / parts < LEAST)] = np.inf
+    best, at = np.argmin(seconds, axis=0), np.arange(len(rows))
+    waves = (blocks * parts / peak.multiprocessors)[best, at]
+    return seconds[best, at], waves, m[best, 0], n[best, 0], parts[best, 0]
 
 
 def _moving(constants: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Floats:

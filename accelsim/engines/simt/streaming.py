@@ -12,7 +12,7 @@ from accelsim.engines.simt.kernels import lanes_clocks
 from accelsim.engines.simt.lower import ADVICE
 from accelsim.engines.simt.panels import PIECES
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.writing import Shares, chip_rates, device_home, launch, load_parameters, units
+from accelsim.engines.simt.writing import Shares, device_home, launch, load_parameters, rates_of, units
 from accelsim.engines.streaming import FLIGHT, Stream, Streamed, lane_operations, operations, part_of
 from accelsim.errors import Infeasible
 from accelsim.program.actions import Action
@@ -72,7 +72,7 @@ class Streaming(Streamed):
         functions = [(part.op, lane_operations(self.graph, part)) for part in (self.node, *self.node.epilogue)]
         moved = sum(self.read_B.values()) + sum(out.nbytes for out in self.outs)
         rows = ROW_CLOCKS.get(self.node.op, 0) * prod(self.outs[0].shape[: self.node.attrs.get("axis", -1)])
-        return lanes_clocks(self.spec, chip_rates(self.layout.roles, self.spec), functions, moved, rows)
+        return lanes_clocks(self.spec, rates_of(self.step), functions, moved, rows)
 
     def _width(self) -> int:
         """Multiprocessors that have blocks of the kernel."""

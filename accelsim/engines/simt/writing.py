@@ -39,6 +39,12 @@ def chip_rates(roles: Roles, spec: Simt) -> ChipRates:
     return ChipRates(clock, each_B, width, roles.memory(roles.activations_home).rate_Bps, power(roles.chip, spec))
 
 
+def rates_of(step: Lowering) -> ChipRates:
+    """Return the rates of the chip of a step."""
+    roles = step.layout.roles
+    return step.once(("rates", roles.core, step.unit.name), lambda: chip_rates(roles, step.unit.spec))
+
+
 def units(step: Lowering) -> Units:
     """Return the names of the multiprocessors and of their cache in the ledger."""
     roles = step.layout.roles
