@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Fields
 from dataclasses import dataclass, field, replace
 from functools import cache
-from math import inf
+from math import inf, prod
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.extents import Axes, Rows
-from accelsim.engines.systolic.mapping.fitting import Asked, Fitting, Need, Room
+from accelsim.engines.systolic.mapping.fitting import Asked, Fitted, Fitting, Need, Room
 from accelsim.engines.systolic.mapping.shape import Bounds, Shape, Step
 from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.engines.systolic.mapping.work import Work
@@ -29,6 +29,8 @@ RESOLUTION = 0.005
 are exact, then decide. The closed form promises no more. Of 366 steps of four networks on five chips, each alone on the
 machine, it was equal to 0.1 % for half of them, and 13.6 % or more too low for a tenth.
 """
+MOST_AT_ONCE, AT_ONCE = 1 << 19, 1 << 14
+"""Candidates up to which walks have all of them worked out, and how many at a time: a round of a walk asks for few."""
 WAVES = 4
 """Candidates per leader from which on the likely ones are scored first."""
 
@@ -91,6 +93,15 @@ class _Matters(NamedTuple):
     most_B: dict[str, Ints]
 
 
+class _Every(NamedTuple):
+    """All candidates by number: a lower bound of their first cost (infinite where they do not fit), their costs, and
+    their room in each buffer."""
+
+    least: Floats
+    keys: Floats
+    most_B: dict[str, Ints]
+
+
 class Tilings:
     """The choices plan, order, tg, tm, tn, tk of a step. ``needs``: of each residency choice, and of each other buffer
     by name, the room with which no candidate would have been refused, ``wants``: none that could be a leader;
@@ -103,6 +114,7 @@ class Tilings:
         self._scored: list[tuple[Ints, Candidates, Work]] = []  # by number, see ``numbered``
         self._made: dict[Mapping, tuple[Candidates, Work, int]] = {}
         self._chunk: Chunk | None = None
+        self._every: _Every | None = None
         self._step, self._estimator, self._fitting = step, estimator, fitting
         self._options, self._plans, self._orders, self._axes = options, plans, np.array(orders), axes
         self.needs: dict[int | str, int] = {}
@@ -167,7 +179,10 @@ class Tilings:
         """See ``mapping.leaders.Costly``."""
         if self._chunk is not None and choices is self._chunk.choices:
             return self._costs_of(self._chunk)
-        found, scored, limit = np.full((len(choices), KEYS), inf), 0, min(limit, self.limit[0])
+        limit = min(limit, self.limit[0])
+        if limit < inf and prod(self.sizes) <= MOST_AT_ONCE:
+            return self._looked_up(choices, limit)
+        found, scored = np.full((len(choices), KEYS), inf), 0
         first = self._first[choices[:, 0]]
         for index in np.unique(first).tolist():
             rows, fitted = self._fitting_rows(choices, np.flatnonzero(first == index), index)
@@ -178,6 +193,42 @@ class Tilings:
                 found[rows] = self._keys(fitted)
                 scored += len(rows)
         return found, scored
+
+    def _looked_up(self, choices: Ints, limit: float) -> tuple[Floats, int]:
+        """Return costs as ``costs`` does, from those of all candidates that the first such call works out."""
+        every = self._every = self._every or self._everything(limit)
+        numbers, first = self._numbers(choices), self._first[choices[:, 0]]
+        near = every.least[numbers] <= limit
+        for index in np.unique(first).tolist():
+            rows = np.flatnonzero(first == index)
+            mine = numbers[rows]
+            if not np.isfinite(every.least[mine]).any():
+                self._fitting_rows(choices, rows, index)  # which notes what they lack
+                continue
+            for table in (self.needs, self.wants):
+                self._note(table, index, {buffer: each_B[mine] for buffer, each_B in every.most_B.items()})
+        return np.where(near[:, None], every.keys[numbers], inf), int(near.sum())
+
+    def _everything(self, limit: float) -> _Every:
+        """Return the bounds of all candidates, and the costs of those whose bound is at most ``limit``."""
+        size = prod(self.sizes)
+        found = _Every(np.full(size, inf), np.full((size, KEYS), inf), {})
+        for start in range(0, size, AT_ONCE):
+            choices = numbered(self.sizes, range(start, min(start + AT_ONCE, size)))
+            first = self._first[choices[:, 0]]
+            for index in np.unique(first).tolist():
+                rows, fitted = self._fitted(choices, np.flatnonzero(first == index), index)
+                if fitted is None:
+                    continue
+                for buffer, each_B in fitted.most_B.items():
+                    found.most_B.setdefault(buffer, np.zeros(size, np.int64))[start + rows] = each_B
+                rows, kept = start + rows[fitted.fits], fitted.kept
+                if len(rows):
+                    least = steps(self._estimator.least(self._step.shape_of(kept.a_resident), kept))
+                    found.least[rows], near = least, least <= limit
+                    if near.any():
+                        found.keys[rows[near]] = self._keys(kept.keep(near))
+        return found
 
     def _costs_of(self, chunk: Chunk) -> tuple[Floats, int]:
         """Return the costs of the candidates of a chunk that could be among the best, and note which room they would
@@ -305,15 +356,21 @@ class Tilings:
 
     def _fitting_rows(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
         """Return those of these rows (plans whose first is ``index``) that exist and fit the buffers."""
-        rows, c = self._existing(choices, rows, index)
-        if not len(c):
-            return rows, c
-        shape, option = self._step.shape_of(c.a_resident), self._options[self._plans[index].option]
-        fitted = self._fitting.fitted(c, shape, _sides_B(shape), option.room)
+        rows, fitted = self._fitted(choices, rows, index)
+        if fitted is None:
+            return rows, self._existing(choices, rows, index)[1]
         for table in (self.needs, self.wants):
             self._note(table, index, fitted.most_B)
         self.misfits += [fitted.need] if fitted.need else []
         return rows[fitted.fits], fitted.kept
+
+    def _fitted(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Fitted | None]:
+        """Return those of these rows that exist, and which of them fit; None where there are none."""
+        rows, c = self._existing(choices, rows, index)
+        if not len(c):
+            return rows, None
+        shape, option = self._step.shape_of(c.a_resident), self._options[self._plans[index].option]
+        return rows, self._fitting.fitted(c, shape, _sides_B(shape), option.room)
 
     def _existing(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
         plan, table = self._plans[index], self._axes

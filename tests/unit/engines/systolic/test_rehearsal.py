@@ -6,11 +6,12 @@ from contextlib import suppress
 from math import inf
 from typing import Any
 
+import numpy as np
 import pytest
 
 import accelsim
 from accelsim.engines.base import Lowering
-from accelsim.engines.systolic.mapping import search
+from accelsim.engines.systolic.mapping import search, space
 from accelsim.engines.systolic.mapping.decide import product_program, taped
 from accelsim.engines.systolic.mapping.rehearsal import Rehearsal, tape_of
 from accelsim.errors import Infeasible
@@ -75,6 +76,24 @@ def test_candidates_that_a_bound_rules_out_are_no_leaders(case: Any, most: int) 
     expected, found = solve(every, "fast", leaders=most), solve(few, "fast", leaders=most)
     assert (found.leaders, found.tried) == (expected.leaders, expected.tried)
     assert len(found.leaders) == most < found.scored <= expected.scored
+
+
+@pytest.mark.parametrize("case", SMALL[:2], ids=str)
+def test_walks_look_up_what_they_would_work_out(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Costs, and the room that candidates lacked."""
+    one = product(*case)
+    problem, rng = search.ProductSearch(one.step, one.gemm), np.random.default_rng(1)
+    asked, looked = (problem.tilings(search.Tilings, True) for _ in range(2))
+    choices = rng.integers(0, np.array(asked.sizes), (400, len(asked.sizes)))
+    limit = float(np.sort(asked.costs(choices, inf)[0][:, 0])[40])
+    looked.costs(choices, inf)
+    others = rng.integers(0, np.array(asked.sizes), (800, len(asked.sizes)))
+    monkeypatch.setattr(space, "MOST_AT_ONCE", 0)
+    expected, scored = asked.costs(others, limit)
+    monkeypatch.undo()
+    found, also = looked.costs(others, limit)
+    assert np.array_equal(found, expected) and 0 < scored == also < len(others)
+    assert (looked.needs, looked.wants, looked.misfits) == (asked.needs, asked.wants, asked.misfits)
 
 
 @pytest.mark.parametrize(("model", "chip", "options"), MODELS, ids=str)
