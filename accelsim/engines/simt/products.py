@@ -207,15 +207,12 @@ def _cuts(spec: Simt, name: str, products: Products, rows: Ints, tile: TileShape
     whole = (products.groups[rows] == 1) & (blocks <= MOST_WHOLE * spec.multiprocessors)
     if spec.formats[name].convolution is not None:
         whole &= products.kind[rows] == 0
-    chosen, cuts = list[Ints](), list[Ints]()
-    for splits in [given] if given else spec.splits:
-        least = np.where(products.row_B[rows] == 0, splits / 2, splits)
-        useful = whole & (products.k[rows] >= SHORTEST_CUT * least)
-        useful &= blocks * splits <= MOST_CUT * spec.multiprocessors
-        chosen.append(rows[useful] if splits > 1 and not given else rows)
-        cuts.append(np.full(len(chosen[-1]), splits))
-    kept = np.concatenate(chosen)
-    return [kept, np.full(len(kept), spec.tiles.index(tile)), np.concatenate(cuts)]
+    splits = np.array([given] if given else spec.splits)[:, None]
+    least = np.where(products.row_B[rows] == 0, splits / 2, splits)
+    useful = whole & (products.k[rows] >= SHORTEST_CUT * least)
+    useful &= blocks * splits <= MOST_CUT * spec.multiprocessors
+    cuts, kept = np.nonzero(useful | (splits == 1) | bool(given))
+    return [rows[kept], np.full(len(kept), spec.tiles.index(tile)), splits[cuts, 0]]
 
 
 def _joined(parts: list[list[Ints]]) -> Candidates:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -86,6 +87,13 @@ class Convolution(Model):
     backward: Annotated[Droop, Fitted(1.0, 2.0, simulated=False)] = Field(
         1.3, description="how much longer input gradients take by implicit GEMM"
     )
+
+
+@lru_cache(maxsize=1024)
+def _needed_B(m: int, n: int, depth: int, accumulate: str, name: str) -> tuple[int, int]:
+    """Return the bytes of the sums of a tile in a format, and of ``depth`` rows and columns of its operands."""
+    a_B, b_B = operands_B(name)
+    return ceil(m * n * storage_B(accumulate)), ceil(depth * (m * a_B + n * b_B))
 
 
 OTHERS = 5 / 64
@@ -257,9 +265,7 @@ class Simt(EngineSpec):
         """Return what a block with this tile of a format takes: sums in registers, ``stages`` of operands in shared
         memory."""
         form = self.formats[name]
-        sums_B = ceil(tile.m * tile.n * storage_B(form.accumulate))
-        a_B, b_B = operands_B(name)
-        staged_B = ceil(self.stages * (tile.step or form.step) * (tile.m * a_B + tile.n * b_B))
+        sums_B, staged_B = _needed_B(tile.m, tile.n, self.stages * (tile.step or form.step), form.accumulate, name)
         return Needs(tile.threads, sums_B + tile.threads * self.thread_registers, staged_B)
 
     def residents(self, tile: TileShape, name: str) -> int:
