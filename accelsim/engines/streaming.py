@@ -26,9 +26,14 @@ def operations(graph: Graph, part: Node) -> int:
     return node_work(graph, Node(part.name, part.op, part.inputs, part.outputs, part.attrs)).ops
 
 
+def results_of(graph: Graph, part: Node) -> int:
+    """Return the elements of all results of one function."""
+    return sum(graph.tensors[name].elements for name in part.outputs if name)
+
+
 def lane_operations(graph: Graph, part: Node) -> int:
     """Return the operations of lanes for one function: its own, at least one for each element of its results."""
-    return max(sum(graph.tensors[name].elements for name in part.outputs if name), operations(graph, part))
+    return max(results_of(graph, part), operations(graph, part))
 
 
 def part_of(size: int, piece: int, pieces: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""AWS Neuron documentation, NKI guide to the architecture of NeuronCore-v2 (read 2026-11): the tensor engine.
+"""AWS Neuron documentation, NKI guide to the architecture of NeuronCore-v2 (read 2026-11): times of its engines.
 
 The published cost model must come out of simulated runs of hwspecs/chips/neuroncore-v2.yaml: initiation interval
 max(N, 64) cycles for a moving operand of N columns, fp32 four times slower, stationary operands loaded up to four times
@@ -13,6 +13,7 @@ from tests.helpers.fold_edges import folds_of
 from tests.validation import neuroncore_v2
 from tests.validation.anchors import published
 
+INSTRUCTIONS = 172
 COLUMNS = (1, 2, 31, 63, 64, 65, 127, 128, 129, 300, 511, 512)
 
 
@@ -39,7 +40,7 @@ def test_peak_in_bf16() -> None:
 
 def test_check_passes() -> None:
     check = neuroncore_v2.neuroncore_v2(COLUMNS)
-    assert check.equal == check.rows == 2 * len(COLUMNS) + 4
+    assert check.equal == check.rows == 2 * len(COLUMNS) + INSTRUCTIONS + 4
     assert check.max < 1e-3
 
 
@@ -48,3 +49,11 @@ def test_check_tells_a_wrong_interval() -> None:
     facts = {**published("neuroncore_v2"), "min_interval_cycles": 32}
     wrong, right = neuroncore_v2.intervals(facts, 40), neuroncore_v2.intervals(facts, 90)
     assert [anchor.holds for anchor in (*wrong, *right)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("chip", neuroncore_v2.CHIPS)
+def test_every_instruction_takes_the_published_cycles(chip: str) -> None:
+    rows = published("neuroncore_v2")[chip]
+    found = [anchor for row in rows for N in (48, 700) for anchor in neuroncore_v2.instruction(chip, row, N)]
+    assert len(found) > len(rows) and all(anchor.holds for anchor in found), list(map(str, found))
+    assert len({anchor.published for anchor in found}) > 4

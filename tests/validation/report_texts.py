@@ -261,7 +261,7 @@ MEANING = {
     ),
     "neuroncore-v2": (
         "The rules that the vendor publishes for its tensor engine, for every size that one instruction "
-        "can have. These are rules, not measurements: equal means that the spec file leads to the "
+        "can have, and for instructions of the other engines of NeuronCore-v2 and v3. These are rules, not measurements: equal means that the spec file leads to the "
         "described behaviour, not that the silicon does."
     ),
     "dram-ramulator2": (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from accelsim.engines.base import Lowering
-from accelsim.engines.streaming import FLIGHT, Stream, Streamed, lane_operations
+from accelsim.engines.streaming import FLIGHT, Stream, Streamed, lane_operations, results_of
 from accelsim.errors import Infeasible
 from accelsim.program.actions import READ, WRITE, Action, op
 from accelsim.program.commands import Effect
 from accelsim.program.work import Cycles
 from accelsim.program.writing.layout import Place
+from accelsim.workload.graph import Node
 from accelsim.workload.limits import check_commands
 from accelsim.workload.nodes import node_work
 
@@ -120,11 +123,20 @@ class VectorStep(Streamed):
 
     def _work(self, pieces: int) -> Cycles:
         parts = (self.node, *self.node.epilogue)
-        functions = [(part.op, -(-lane_operations(self.graph, part) // pieces)) for part in parts]
+        count = results_of if self.step.unit.spec.whole else lane_operations
+        functions = [(part.op, -(-count(self.graph, part) // pieces)) for part in parts]
         read_B = -(-sum(self.tensors[name].nbytes for name in self.names) // pieces)
         write_B = -(-sum(out.nbytes for out in self.outs) // pieces)
         chip, unit = self.layout.roles.chip, self.step.unit.spec
-        return Cycles(unit.command_clocks(chip, functions, read_B, write_B, self.buffer, self.buffer))
+        paces = [self._pace(part) for part in parts]
+        return Cycles(unit.command_clocks(chip, functions, read_B, write_B, self.buffer, self.buffer, paces))
+
+    def _pace(self, part: Node) -> int | Fraction:
+        """Return the clocks per element and lane of one function: operands that are no constants decide."""
+        tensors = [self.tensors[name] for name in part.inputs if name and not self.tensors[name].is_constant]
+        formats = {tensor.dtype for tensor in (*tensors, *self.graph.outs(part))}
+        pace: int | Fraction = self.step.unit.spec.pace(part.op, formats, len(tensors))
+        return pace
 
     def _actions(self, pieces: int) -> list[Action]:
         roles, ops = self.layout.roles, node_work(self.graph, self.node).ops

@@ -40,7 +40,7 @@ def only_one(unit: EngineSpec, chip: Chip, path: PathTo) -> Iterator[Finding]:
 
 class _Computes(Protocol):
     @property
-    def functions(self) -> Mapping[str, int]:
+    def functions(self) -> Mapping[str, object]:
         """Operator -> clocks per element and lane."""
 
 

@@ -189,7 +189,9 @@ class Workings:
 
         def clocks(sums: Ints) -> Floats:
             moved = [np.ceil(np.ceil(np.floor(sums * size_B) / width) * ratio) for size_B, width in widths]
-            each: Floats = np.maximum.reduce([1 + 0 * sums, -(-sums // vector.lanes) * pace, *moved])
+            each: Floats = np.maximum.reduce(
+                [max(1, vector.min_interval) + 0 * sums, -(-sums // vector.lanes) * pace, *moved]
+            )
             return vector.latency + each
 
         return clocks

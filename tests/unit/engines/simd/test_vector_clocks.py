@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.engines.registry import ENGINES
+from accelsim.engines.simd.spec import OperandPaces
 from accelsim.program.roles import units
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -19,10 +21,10 @@ CHIP = load_chip("edu-4x4")
 
 def clocks(
     *functions: tuple[str, int], read_B: int = 0, write_B: int = 0, source: str = "accumulators",
-    target: str = "act_sram", **fields: Any,
+    target: str = "act_sram", paces: Any = None, **fields: Any,
 ) -> int:  # fmt: skip
     unit = CHIP.engines["vector"].model_copy(update=fields)
-    return unit.command_clocks(CHIP, list(functions), read_B, write_B, source, target)
+    return unit.command_clocks(CHIP, list(functions), read_B, write_B, source, target, paces)
 
 
 @pytest.mark.parametrize(("elements", "expected"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3)])
@@ -30,6 +32,16 @@ def test_lanes_take_elements_in_turns_after_the_latency(elements: int, expected:
     assert clocks(("Relu", elements)) == expected
     assert clocks(("Relu", elements), latency=7) == 7 + expected
     assert clocks(("Pow", elements)) == 2 * expected  # two clocks a lane
+
+
+def test_a_command_takes_its_least_and_the_paces_of_its_operands() -> None:
+    assert clocks(("Relu", 8), min_interval=64, latency=7) == 7 + 64
+    assert clocks(("Relu", 400), min_interval=64) == 100
+    assert clocks(("Relu", 400), ("Add", 4), paces=[Fraction(1, 2), 3]) == 50 + 3
+    rows = [{"tensors": 2, "formats": ["bf16"], "functions": {"Add": "1/2"}}, {"tensors": 2, "functions": {"Add": 2}}]
+    unit = CHIP.engines["vector"].model_copy(update={"operands": [OperandPaces.model_validate(row) for row in rows]})
+    found = [unit.pace("Add", *asked) for asked in (({"bf16"}, 2), ({"bf16", "fp32"}, 2), ({"bf16"}, 1))]
+    assert found == [Fraction(1, 2), 2, 1]
 
 
 def test_chained_functions_take_the_slowest_others_their_sum() -> None:
