@@ -259,6 +259,12 @@ MEANING = {
         "`tests/golden/money/published.csv` with their sources. A row is a group; it agrees if its median error is at "
         "most the claimed one. The Gaudi is uncalibrated, its matrix engine a guess."
     ),
+    "neuron-tables": (
+        "Benchmark pages of the Neuron SDK: BERT and ResNet on Inferentia, Inferentia2 and Trainium1, time per token of "
+        "Llama and Mistral decoders. Nothing of a chip's spec is fitted: six named constants (pace, time per call, per "
+        "image, per all-reduce) are fitted on two configurations of three. Rows are those of the others; errors without "
+        "the constants stand beside them."
+    ),
     "neuroncore-v2": (
         "The rules that the vendor publishes for its tensor engine, for every size that one instruction "
         "can have, and for instructions of the other engines of NeuronCore-v2 and v3. These are rules, not measurements: equal means that the spec file leads to the "
