@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from accelsim.errors import count_of
-from accelsim.report import service_cost
+from accelsim.report import service_adapters, service_cost
 from accelsim.report.answer import Answer, Field, Table, block, notes
 from accelsim.report.picture import Axis, Panel, Picture, area, line, rule
 from accelsim.report.style import BLUE, GREEN, ORANGE, VERMILLION
@@ -109,6 +109,7 @@ def facts(found: Served, limits: Mapping[str, float]) -> Facts:
         "preemptions": int(done["preempted"].sum()),
         "tokens_computed_again": int(done["again"].sum()),
         "disaggregate": question.disaggregate or None, "transfer_s": service.moved_s, "transfer_J": service.moved_J,
+        **service_adapters.facts(found),
         "speculate": question.speculate or None, "tokens_per_decode": _per_decode(found, out),
         "prefix_hit_rate": _hit_rate(found),
         "mean_decoding": _mean_decoding(found), "steps": steps,
@@ -173,6 +174,7 @@ def sentences(found: Served, figures: Facts) -> Iterator[str]:
             f"That is too little: {count_of(figures['preemptions'], 'time')} a request lost its keys and values, and "
             f"{figures['tokens_computed_again']:,} tokens were computed again."
         )
+    yield from service_adapters.sentences(found, figures)
     if limits:
         yield f"{percent(figures['within_limits'])} of the requests keep {_limits_text(limits)}."
         for name, limit in limits.items():
@@ -201,6 +203,7 @@ def summary(found: Served, figures: Facts) -> list[tuple[str, object]]:
         *service_cost.rows(found, figures),
         ("keys and values", _blocks(found)),
         *_speculated(figures),
+        *service_adapters.rows(figures),
         *([] if hits is None else [("prefix cache", f"{percent(hits)} of the tokens of prompts were there")]),
         ("steps", f"{figures['steps']:,}, from {sum(figures['steps_simulated'].values()):,} simulated parts"),
     ]
@@ -248,6 +251,8 @@ def remarks(found: Served) -> Iterator[str]:
     if found.model.style.quantised and not found.question.setting.dtype:
         method = found.model.style.quantised.method.upper()
         yield f"All weights are in {found.devices.dtype}; those published are partly in {method}: --dtype checkpoint."
+    if found.question.adapters:
+        yield service_adapters.NOTE
     if told := found.load.note(len(found.service.done)):
         yield told
     if site := found.question.setting.site:

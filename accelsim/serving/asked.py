@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
@@ -22,6 +22,7 @@ from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.errors import Gather, Problem, UsageError, known, nearest
 from accelsim.kernels.whole import widened
 from accelsim.seeds import generator
+from accelsim.serving.adapters import Adapters, apart, checked, drawn_adapters, read_adapters
 from accelsim.serving.front import Way, hosted, stretched
 from accelsim.serving.loads import Load, drawn, read_lengths, read_load, read_prefix, with_prefixes
 from accelsim.serving.replica import Line
@@ -29,6 +30,7 @@ from accelsim.serving.replicas import Drafted, Group, group_of, room_of
 from accelsim.serving.requests import Request, Requests
 from accelsim.serving.schedulers.registry import Policy, read_scheduler
 from accelsim.serving.service import ROUTERS, Second, Service, simulate
+from accelsim.serving.slots import Slots
 from accelsim.serving.speculate import Speculating, read_speculation
 from accelsim.serving.split import Split, move_of, read_split
 from accelsim.serving.steps import Steps
@@ -49,7 +51,8 @@ UTILISATION = 0.9
 @dataclass(frozen=True)
 class Question:
     """A question. ``trace``: a file with requests, in place of a load; ``prefix``: what prompts share; ``plan``: of one
-    replica; ``scheduler``: one of ``SCHEDULERS``, with settings; ``prices``: a file with instances of the user's."""
+    replica; ``scheduler``: one of ``SCHEDULERS``, with settings; ``adapters``: of requests; ``prices``: a file
+    with instances of the user's."""
 
     model: str
     on: str
@@ -67,6 +70,7 @@ class Question:
     prefix: str = ""
     disaggregate: str = ""
     speculate: str = ""
+    adapters: str = ""
     memory: float = UTILISATION
     prices: Path | None = None
 
@@ -148,7 +152,7 @@ class Served:
 def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: fleet) -> Served:
     """Read a service; it is simulated as its answers are asked for. ``change``: of its devices. Raises UsageError,
     SpecError and OutOfMemory."""
-    load, requests, model, plan, spec, policy, split, drafted, front = _read(question)
+    load, requests, model, plan, spec, policy, split, drafted, adapters, front = _read(question)
     plain = fleet_of(spec, question.setting, serving_library(spec, "", question.setting))
     fleet = change(plain)
     key = key_of(spec, Devices(fleet, fleet.setting))
@@ -156,7 +160,10 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
         key = usercache.digest([key, repr(fleet.topology.wires)])
     pools = [(question.replicas, plan)] if split is None else [split.prefill, split.decode]
     parts = [(_part(fleet, plan, split), count, plan) for count, plan in pools]
-    groups = [group_of(model, part, key, policy, question.memory, count, plan, drafted) for part, count, plan in parts]
+    groups = [
+        group_of(model, part, key, policy, question.memory, count, plan, drafted, adapters)
+        for part, count, plan in parts
+    ]
     for group in groups:
         _check(requests, room_of(group, policy), model, question)
     devices, shared = groups[-1].times.devices, bool(requests.prefixes)
@@ -169,6 +176,8 @@ def served(question: Question, change: Callable[[Fleet], Fleet] = lambda fleet: 
             [own.made(own.pool(each.blocks // each.times.plan.pp, shared, each.groups)) for _ in range(each.schedulers)]
             for own, each in zip(policies, groups, strict=True)
         ]
+        for each in (each for group in made for each in group):
+            each.slots = Slots(adapters.resident) if adapters else None
         for at, each in enumerate(made[-1]):
             if drafted:
                 each.decoding = Speculating(each.pool, drafted[0], generator(question.seed, 4, at))
@@ -192,7 +201,9 @@ def _part(fleet: Fleet, plan: Plan, split: Split | None) -> Fleet:
     return fleet.first(plan.devices)
 
 
-Read = tuple[Load, Requests, Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None, Front]
+Read = tuple[
+    Load, Requests, Transformer, Plan, ClusterSpec, Policy, Split | None, Drafted | None, Adapters | None, Front
+]
 
 
 def _read(question: Question) -> Read:
@@ -233,13 +244,20 @@ def _read(question: Question) -> Read:
     with gather.also():
         site = question.setting.site
         front = (load_site(site).front if site else None) or Front()
+    with gather.also():
+        adapters = read_adapters(question.adapters) if question.adapters else None
     gather.done()
-    rest = model, plan, spec, policy, split, speculation and (speculation, draft), front
+    plans = [plan, *(each for _, each in split[:2])] if split else [plan]
+    adapters = checked(adapters, model, plans, recorded or ())
+    rest = model, plan, spec, policy, split, speculation and (speculation, draft), adapters, front
     if recorded is not None:
         last_s = recorded[-1].arrival_s
-        return Load("trace", len(recorded) / last_s if last_s else 0.0), Requests(recorded), *rest
-    requests = drawn(load, lengths, question.requests, question.seed)
-    return load, Requests(with_prefixes(requests, prefix, question.seed) if prefix else requests), *rest
+        load = Load("trace", len(recorded) / last_s if last_s else 0.0)
+    requests: Iterable[Request] = recorded or drawn(load, lengths, question.requests, question.seed)
+    requests = with_prefixes(requests, prefix, question.seed) if prefix else requests
+    if adapters and not any(each.adapter for each in recorded or ()):
+        requests = drawn_adapters(requests, adapters, question.seed)
+    return load, Requests(apart(requests) if adapters else requests), *rest
 
 
 def _decoder(text: str, where: str = "") -> Transformer:
@@ -258,7 +276,9 @@ def _check(requests: Requests, room: int, model: Transformer, question: Question
     problems = []
     if longest > room:
         what = f"a request of {longest:,} tokens, and room for the keys and values of {max(0, room):,}"
-        problems.append(Problem(what, question.on, "more devices (--plan tp=N), a narrower --dtype, shorter requests"))
+        fewer = ", fewer slots of adapters" if question.adapters else ""
+        expected = f"more devices (--plan tp=N), a narrower --dtype, shorter requests{fewer}"
+        problems.append(Problem(what, question.on, expected))
     if model.positions and longest > model.positions:
         problems.append(Problem(f"a request of {longest:,} tokens", model.name, f"at most {model.positions:,}"))
     UsageError.raise_for(problems)

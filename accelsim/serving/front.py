@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -37,12 +37,12 @@ def hosted(times: StepTimes, factor: float, front: Front) -> Cost:
 
 class ByMean:
     """The cost of steps, of which those that only decode depend on no more than the number of sequences and the mean of
-    their tokens. These are kept. ``decoded``: computes those of a number of sequences for a mean and its neighbours,
-    with the first of them."""
+    their tokens (and adapters, see ``Batch.mix``). These are kept. ``decoded``: computes those of a number of sequences
+    for a mean and its neighbours, with the first of them."""
 
     def __init__(self, cost: Cost, decoded: Callable[[int, int], tuple[int, Floats, Floats]] | None) -> None:
         self._cost, self._decoded, self._left = cost, decoded, MOST
-        self._kept = defaultdict[tuple[int, int], list[tuple[int, Row, Row]]](list)
+        self._kept = defaultdict[tuple[Hashable, int], list[tuple[int, Row, Row]]](list)
 
     def __call__(self, batch: Batch) -> tuple[float, ...]:
         """Return the cost of a step."""
@@ -62,11 +62,12 @@ class ByMean:
     def _found(self, batch: Batch) -> tuple[int, Row, Row]:
         """Return the place of a step among neighbours, and what they cost."""
         mean = round(batch.context / batch.decoding)
-        known = self._kept[batch.decoding, mean >> BLOCK]
+        known = self._kept[batch.mix, mean >> BLOCK]
         for first, seconds, joules in known:
             if 0 <= mean - first < len(seconds):
                 return mean - first, seconds, joules
-        first, *columns = self._decoded(batch.decoding, mean) if self._decoded else (mean, *self._alone(batch))
+        plain = self._decoded if not batch.adapted.tokens else None
+        first, *columns = plain(batch.decoding, mean) if plain else (mean, *self._alone(batch))
         seconds, joules = (array("d", each.tobytes()) for each in columns)
         self._left -= len(seconds)
         if self._left < 0:

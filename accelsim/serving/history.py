@@ -84,13 +84,13 @@ class Shares(NamedTuple):
 def shares(groups: Sequence[Group], service: Service) -> Shares:
     """Return who the time and the energy of a service on replicas are for; keys and values that move count as
     prompts."""
-    every = [_of_replica(group, steps, service.span_s) for group, steps in _replicas(groups, service)]
+    every = [_of_replica(group, steps, service.span_s) for group, steps in replicas(groups, service)]
     found = Shares(*np.sum(every, 0).tolist())
     return found._replace(prompts_J=found.prompts_J + service.moved_J)
 
 
-def _replicas(groups: Sequence[Group], service: Service) -> Iterator[tuple[Group, Steps]]:
-    """Each scheduler's group and steps."""
+def replicas(groups: Sequence[Group], service: Service) -> Iterator[tuple[Group, Steps]]:
+    """Return each scheduler's group and steps."""
     return zip([each for each in groups for _ in range(each.schedulers)], service.steps, strict=True)
 
 

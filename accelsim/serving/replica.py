@@ -67,7 +67,7 @@ class Replica:
             self._clock.at(self._clock.now, self._begin)
 
     def _begin(self) -> None:
-        batch = self.scheduler.plan()
+        batch = self.scheduler.begin()
         self._idle = batch is None
         if batch is not None and self._line is not None:
             now_s, (alone_s, *others) = self._clock.now, self._cost(batch)
@@ -96,9 +96,9 @@ class Replica:
             for column, more in zip(every, costs, strict=True):
                 column += more[:count]
             end_s = times_s[count]
-            batch = Batch((), decoding, batch.context + count * decoding)
+            batch = batch._replace(context=batch.context + count * decoding)
         if ends_s:
-            self.steps.add_alike(ends_s, every, decoding, self.scheduler)
+            self.steps.add_alike(ends_s, every, batch, self.scheduler)
             self.scheduler.skip(len(ends_s), end_s)
         return batch, end_s
 

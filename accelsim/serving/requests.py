@@ -24,12 +24,13 @@ Part = tuple[int | str, int]
 
 class Request(NamedTuple):
     """A request: seconds of its arrival, tokens of its prompt, and tokens that it gets. ``prefix``: parts with which
-    its prompt begins and that other prompts may share."""
+    its prompt begins and that other prompts may share; ``adapter``: number of its adapter, 0 for none."""
 
     arrival_s: float
     prompt: int
     output: int
     prefix: tuple[Part, ...] = ()
+    adapter: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -90,18 +91,21 @@ class Sequence:
 
 
 class Requests(Lazy[Request]):
-    """Many requests as columns: arrivals (s), tokens of prompts and outputs, prefixes ([] where none has one)."""
+    """Many requests as columns: arrivals (s), tokens of prompts and outputs, prefixes and adapters ([] where none has
+    one)."""
 
     def __init__(self, requests: Iterable[Request]) -> None:
         self._arrival_s, self._prompt, self._output = array("d"), array("l"), array("l")
-        self.prefixes = list[tuple[Part, ...]]()
+        self.prefixes, self.adapters = list[tuple[Part, ...]](), list[int]()
         for each in requests:
             self._arrival_s.append(each.arrival_s)
             self._prompt.append(each.prompt)
             self._output.append(each.output)
             self.prefixes.append(each.prefix)
-        if not any(self.prefixes):
-            self.prefixes.clear()
+            self.adapters.append(each.adapter)
+        for column in (self.prefixes, self.adapters):
+            if not any(column):
+                column.clear()
 
     def __len__(self) -> int:
         return len(self._arrival_s)
@@ -109,10 +113,12 @@ class Requests(Lazy[Request]):
     def at(self, index: int) -> Request:
         """The request at a place."""
         prefix = self.prefixes[index] if self.prefixes else ()
-        return Request(self._arrival_s[index], self._prompt[index], self._output[index], prefix)
+        adapter = self.adapters[index] if self.adapters else 0
+        return Request(self._arrival_s[index], self._prompt[index], self._output[index], prefix, adapter)
 
     def __iter__(self) -> Iterator[Request]:
-        return map(Request, self._arrival_s, self._prompt, self._output, self.prefixes or repeat(()))
+        own = self.prefixes or repeat(()), self.adapters or repeat(0)
+        return map(Request, self._arrival_s, self._prompt, self._output, *own)
 
     def apart(self, factor: float) -> Requests:
         """Return the same requests, ``factor`` times as far apart."""

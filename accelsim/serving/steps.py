@@ -33,6 +33,8 @@ class Steps:
     that end leave, the requests that run and wait and the blocks that are held. ``prompts``: the share of a step that
     prompts add. ``gaps_s``: times between two tokens, each of ``gaps`` sequences. ``number``, ``from_s``, ``to_s``: of
     sequences that compute more than a next token in a step; from and to are equal for those that lose their blocks.
+    ``adapted``: steps by the tokens with an adapter and the distinct adapters of these; ``loads`` of adapters before
+    steps, and ``admitted`` requests that have one.
 
     When there are more than ``KEPT`` steps, the columns lose the older ones: ``column`` has a row for each group of
     them. Their times between tokens stay as bins with their mean.
@@ -52,6 +54,9 @@ class Steps:
     from_s: array[float] = field(default_factory=_floats)
     to_s: array[float] = field(default_factory=_floats)
     older: list[dict[str, Array]] = field(default_factory=list)
+    adapted: Counter[tuple[int, int]] = field(default_factory=Counter)
+    loads: int = 0
+    admitted: int = 0
     _before: int = 0
     _prompts: tuple[float, float] = (0.0, 0.0)
     _decoding: Counter[int] = field(default_factory=Counter)
@@ -90,15 +95,16 @@ class Steps:
         self.waiting.append(len(scheduler.waiting))
         self.held.append(scheduler.pool.size - scheduler.pool.free)
         self._keep_gaps(end_s, batch, scheduler)
+        self._keep_adapted(batch, 1)
         if len(self.end_s) > KEPT or len(self.gaps_s) > KEPT:
             self._fold()
 
     def add_alike(
-        self, ends_s: Many[float], costs: tuple[array[float], array[float]], decoding: int, scheduler: Scheduler
+        self, ends_s: Many[float], costs: tuple[array[float], array[float]], batch: Batch, scheduler: Scheduler
     ) -> None:
         """Keep steps that each add a token to the same sequences, before the scheduler skips them. ``costs``: times (s)
         and energies (J)."""
-        count, held = len(ends_s), scheduler.pool.size - scheduler.pool.free
+        decoding, count, held = batch.decoding, len(ends_s), scheduler.pool.size - scheduler.pool.free
         for last_s, sequences in scheduler.decoding.dates.items():
             self.gaps_s.append(ends_s[0] - last_s)
             self.gaps.append(sequences)
@@ -114,6 +120,14 @@ class Steps:
         self.waiting.extend(array("l", [len(scheduler.waiting)]) * count)
         self.held.append(held)
         self.held.extend([held + more for more in scheduler.decoding.taken(count - 1)])
+        self._keep_adapted(batch, count)
+
+    def _keep_adapted(self, batch: Batch, count: int) -> None:
+        """Count what adapters do in so many steps like a batch."""
+        tokens, distinct, loads, admitted = batch.adapted
+        if tokens:
+            self.adapted[tokens, distinct] += count
+            self.loads, self.admitted = self.loads + loads, self.admitted + admitted
 
     def _keep_work(self, begin_s: float, end_s: float, batch: Batch) -> None:
         """Keep which sequences compute prompts (or what they lost), and which lost their blocks."""

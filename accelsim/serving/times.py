@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from accelsim import usercache
 from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.serving.adapters import LowRank, beside
+from accelsim.cluster.serving.adapters import pieces as low_rank
 from accelsim.cluster.serving.devices import Devices
 from accelsim.cluster.serving.pieces import (
     Call,
@@ -60,12 +63,19 @@ def key_of(spec: ClusterSpec, devices: Devices) -> str:
     return usercache.digest([files, *chips, *map(repr, (spec, setting, site))]) if files else ""
 
 
+class Carried(NamedTuple):
+    """Adapters of a replica, and time (s) and energy (J) in which one comes from the memory of the host."""
+
+    low: LowRank
+    load: Values
+
+
 @dataclass
 class StepTimes:
     """Times and joules of steps of one replica, or of one ``stage`` of its pipeline. ``swap``: of a block that goes to
     the host's memory, or comes back; None where there is none. ``width``: tokens that a sequence that decodes computes;
     ``draft``: what proposes all but one of them, ``share`` of the time of its steps, and of prompts too if ``follows``.
-    ``key``: hash of the devices, under which what was simulated is kept; '' for nothing.
+    ``carried``: adapters. ``key``: hash of the devices, under which what was simulated is kept; '' for nothing.
     """
 
     model: Transformer
@@ -76,6 +86,7 @@ class StepTimes:
     draft: StepTimes | None = None
     share: float = 1.0
     follows: bool = False
+    carried: Carried | None = None
     key: str = ""
     stage: int | None = None
 
@@ -120,6 +131,7 @@ class StepTimes:
             return 1 - self.cost(batch._replace(chunks=()))[0] / seconds
         more_s = self._dense(batch.tokens)[0] - self._dense(batch.decoding * self.width)[0]
         more_s += sum([self._prefill.at((tokens, each.computed))[0] for each, tokens in batch.chunks])
+        more_s += sum([each[0] for each in self._of_adapters(batch)]) * (1 - batch.decoding * self.width / batch.tokens)
         return min(1.0, max(0.0, more_s / seconds))
 
     @cached_property
@@ -168,9 +180,18 @@ class StepTimes:
             parts.append(tuple([batch.moved * each for each in self.swap]))
         if self.draft is not None:
             parts += self._drafted(self.draft, batch)
+        parts += self._of_adapters(batch)
         for more_s, more_J in parts:
             seconds, joules = seconds + more_s, joules + more_J
         return seconds, joules
+
+    def _of_adapters(self, batch: Batch) -> list[Values]:
+        """Time and energy of the products of adapters beside a step, and of their way from the host before it."""
+        tokens, distinct, loads, _ = batch.adapted
+        if self.carried is None or not tokens:
+            return []
+        way = [tuple([loads * each for each in self.carried.load])] if loads else []
+        return [self.adapted.at((tokens, distinct)), *way]
 
     def _drafted(self, draft: StepTimes, batch: Batch) -> list[Values]:
         """Time and energy of what the draft computes beside a step."""
@@ -191,7 +212,9 @@ class StepTimes:
         behind, alone = self._heads[True], self._heads[False]
         logits = {"logits": alone, "logits of prompts": behind}
         mixtures = {"experts": self._mixtures} if self.plan.ep > 1 else {"few tokens": self._few} if self._mixed else {}
-        return {"products": self._rows, "prompts": self._prefill, "decoding": self._decode, **logits, **mixtures}
+        beside = {"adapters": self.adapted} if self.carried else {}
+        parts = {"products": self._rows, "prompts": self._prefill, "decoding": self._decode}
+        return {**parts, **logits, **mixtures, **beside}
 
     def _dense(self, rows: int) -> Values:
         """Everything but attention and the head. Kernels round rows up to tiles, so they lie on the line between the
@@ -261,6 +284,20 @@ class StepTimes:
 
         return self._table("experts", ask)
 
+    @cached_property
+    def adapted(self) -> Table:
+        """Products of adapters, by the tokens that have one and the distinct adapters of these."""
+        assert self.carried is not None
+        low, own = self.carried.low, replace(self, devices=beside(self.devices))
+
+        def ask(place: Place) -> Asked:
+            call = self._call(1, place[0])
+            every = [(piece, times) for layer, times in self._kinds for piece in low_rank(call, low, place[1], layer)]
+            parts = [tuple([times * each for each in own._of_piece(piece, call)]) for piece, times in every]
+            return Asked(_sums(parts), _sums([*parts, self._dense(place[0])]))
+
+        return self._table(f"adapters {low.rank} {low.targets}", ask)
+
     def _call(self, batch: int, seq: int, past: int = 0) -> Call:
         plan = self.plan
         return Call(self.model, batch, seq, past, plan.tp, plan.ep, routing_of(self.devices.fleet))
@@ -300,8 +337,11 @@ class StepTimes:
         return _sums([tuple([times * each for each in self._one(make, call)]) for make, times in counted])
 
     def _one(self, make: Callable[[Call], Piece], call: Call) -> Values:
+        return self._of_piece(make(call), call)
+
+    def _of_piece(self, piece: Piece, call: Call) -> Values:
         """Time and energy of a piece on the devices of a replica, with its collective and the host that starts it."""
-        piece, fleet, plan, stage = make(call), self.devices.fleet, self.plan, self.stage or 0
+        fleet, plan, stage = self.devices.fleet, self.plan, self.stage or 0
         ranks = plan.stage_ranks(stage)
         made = {rank: self.devices.piece(call, piece, rank, plan.place(rank)[1] == 0) for rank in ranks}
         seconds = max(each.cost.time_fs * FS / fleet.speeds[rank] for rank, each in made.items())

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,6 +42,8 @@ KINDS = (
 
 PREFIX = ("prefix", "prefix_tokens", "hash_ids")
 """Columns of shared prefixes, which a trace may lack."""
+ADAPTER = "adapter"
+"""Column of the names of adapters; empty for none."""
 HASHED = 512
 """Tokens of a part of a prompt with one of Mooncake's hash_ids; the last part may have fewer."""
 Row = Mapping[str, Any]
@@ -51,7 +54,8 @@ T = TypeVar("T")
 def read_trace(path: Path) -> list[Request]:
     """Return the requests of a CSV file, or of one with a JSON object a line (``.jsonl``); the first arrives at 0.
     Raises UsageError with file:line of what is wrong."""
-    found = read_rows(path, _columns, _add)
+    names = dict[str, int]()
+    found = read_rows(path, _columns, partial(_add, names))
     first = found[0].arrival_s
     return [each._replace(arrival_s=each.arrival_s - first) for each in found]
 
@@ -113,18 +117,26 @@ def _columns(path: Path, names: object) -> Columns:
     raise UsageError(f"no column {lacking}", f"{path}:1", f"the columns {known}")
 
 
-def _add(found: list[Request], problems: list[Problem], columns: Columns, row: Row, where: str) -> None:
+def _adapter(names: dict[str, int], row: Row) -> int:
+    """Return the number of the adapter of a row, by the order in which names come; 0 for none."""
+    name = row.get(ADAPTER)
+    return 0 if name in (None, "") else names.setdefault(str(name), 1 + len(names))
+
+
+def _add(
+    names: dict[str, int], found: list[Request], problems: list[Problem], columns: Columns, row: Row, where: str
+) -> None:
     try:
         arrival = columns.seconds(row[columns.arrival])
         prompt = int(row[columns.prompt])
-        made = Request(arrival, prompt, int(row[columns.output]), _prefix(row, prompt))
+        made = Request(arrival, prompt, int(row[columns.output]), _prefix(row, prompt), _adapter(names, row))
         if not (0 <= arrival < float("inf") and made.prompt > 0 and made.output > 0):
             raise ValueError
     except (TypeError, ValueError, KeyError):
         expected = f"{columns.arrival} of 0 or more, {columns.prompt} and {columns.output} of 1 or more"
-        names = [name for name in (*columns[:3], *PREFIX) if name in row or name in columns[:3]]
-        more = f", a prefix of at most {columns.prompt} tokens" if len(names) > 3 else ""
-        problems.append(Problem(", ".join(str(row.get(name)) for name in names), where, expected + more))
+        own = [name for name in (*columns[:3], *PREFIX) if name in row or name in columns[:3]]
+        more = f", a prefix of at most {columns.prompt} tokens" if len(own) > 3 else ""
+        problems.append(Problem(", ".join(str(row.get(name)) for name in own), where, expected + more))
         return
     if found and arrival < found[-1].arrival_s:
         what = f"{columns.arrival} {row[columns.arrival]} is before that of the row above"

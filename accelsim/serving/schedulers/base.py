@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable
 from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
 from accelsim.serving.blocks import TOKENS, Pool
 from accelsim.serving.requests import NEVER, Sequence
+from accelsim.serving.slots import Adapted, Slots
 
 
 class Batch(NamedTuple):
     """Work of one step: ``chunks`` are sequences and how many of their tokens are computed; ``decoding`` more compute
     ``width`` tokens each, and have ``context`` tokens in the cache in all. ``preempted``: who lost their blocks before
-    it; ``moved``: blocks that go to the host's memory before it, or come back.
+    it; ``moved``: blocks that go to the host's memory before it, or come back; ``adapted``: what adapters do in it.
     """
 
     chunks: tuple[tuple[Sequence, int], ...]
@@ -25,11 +26,17 @@ class Batch(NamedTuple):
     preempted: tuple[Sequence, ...] = ()
     moved: int = 0
     width: int = 1
+    adapted: Adapted = Adapted()
 
     @property
     def tokens(self) -> int:
         """Tokens that are computed."""
         return self.decoding * self.width + sum(tokens for _, tokens in self.chunks)
+
+    @property
+    def mix(self) -> Hashable:
+        """All on which the cost of a step without chunks depends, beside the mean of the tokens in the cache."""
+        return (self.decoding, self.adapted) if self.adapted.tokens else self.decoding
 
 
 Chunks = dict[Sequence, int]
@@ -153,7 +160,8 @@ class Scheduler(ABC):
     """Decides what a replica computes in its next step.
 
     ``waiting``: sequences that wait to be admitted, in order; ``running``: those that were, in the order in which that
-    happened. ``decoding``: those of them that compute one token a step, ``entering``: the others.
+    happened. ``decoding``: those of them that compute one token a step, ``entering``: the others. ``slots``: of
+    adapters, None without any.
 
     Keywords of a scheduler's constructor are the settings that users may give, with their defaults. ``LARGEST`` names
     the one that limits the tokens of a step.
@@ -173,6 +181,8 @@ class Scheduler(ABC):
         self.running: dict[Sequence, None] = {}
         self.entering: dict[Sequence, None] = {}
         self.prompts_only = False
+        self.slots: Slots | None = None
+        self._aside = list[Sequence]()
 
     def add(self, sequence: Sequence) -> None:
         """A request arrives."""
@@ -182,6 +192,29 @@ class Scheduler(ABC):
     def load(self) -> int:
         """Requests that wait or run."""
         return len(self.waiting) + len(self.running)
+
+    def begin(self) -> Batch | None:
+        """Return ``plan()`` with what adapters do in it. Sequences that wait for a slot keep their places."""
+        if self.slots is None:
+            return self.plan()
+        admitted, loads = self.slots.admitted, self.slots.loads
+        batch = self.plan()
+        self.waiting.extendleft(reversed(self._aside))
+        self._aside.clear()
+        if batch is None:
+            return None
+        tokens, distinct = self._adapted(batch, self.slots)
+        found = Adapted(tokens, distinct, self.slots.loads - loads, self.slots.admitted - admitted)
+        return batch._replace(adapted=found)
+
+    def _adapted(self, batch: Batch, slots: Slots) -> tuple[int, int]:
+        """Return the tokens of a batch that have an adapter, and the distinct adapters of these."""
+        chunks = [(each.request.adapter, tokens) for each, tokens in batch.chunks if each.request.adapter]
+        tokens, names = sum(tokens for _, tokens in chunks), {name for name, _ in chunks}
+        if batch.decoding:
+            decoding = slots.used - Counter(each.request.adapter for each in self.entering)
+            tokens, names = tokens + batch.width * decoding.total(), names | decoding.keys()
+        return tokens, len(names)
 
     @abstractmethod
     def plan(self) -> Batch | None:
@@ -227,9 +260,18 @@ class Scheduler(ABC):
         self.pool.hold(sequence, sequence.computed + tokens)
         chunks[sequence] = tokens
 
+    def _waits(self) -> bool:
+        """Return whether somebody waits who may be admitted as far as adapters count. Those whose adapters get no slot
+        step aside, and those after them overtake (``max_loras`` of vLLM)."""
+        while self.slots and self.waiting and not self.slots.admits(self.waiting[0].request.adapter):
+            self._aside.append(self.waiting.popleft())
+        return bool(self.waiting)
+
     def _enter(self) -> Sequence:
         """Admit the sequence that waits first."""
         sequence = self.waiting.popleft()
+        if self.slots:
+            self.slots.enter(sequence.request.adapter)
         self.pool.share(sequence)
         self.pool.slide(sequence)
         self.running[sequence] = self.entering[sequence] = None
@@ -264,14 +306,16 @@ class Scheduler(ABC):
         self.entering = dict(self.running)
 
     def _end(self, sequence: Sequence) -> None:
+        """Take a sequence out of those that run, with its blocks."""
         del self.running[sequence]
         self.entering.pop(sequence, None)
         self.pool.release(sequence)
+        if self.slots:
+            self.slots.leave(sequence.request.adapter)
 
     def _preempt(self, sequence: Sequence) -> None:
         """Take the blocks of an entering sequence, which waits before all others to compute everything once more."""
-        del self.running[sequence], self.entering[sequence]
-        self.pool.release(sequence)
+        self._end(sequence)
         sequence.again += sequence.computed
         sequence.computed = 0
         sequence.preempted += 1

@@ -46,7 +46,7 @@ class Sarathi(Scheduler):
 
     def _fill(self, chunks: Chunks, left: int) -> None:
         """Admit who waits, in order, while there is room for its prompt."""
-        while self.waiting and left > 0 and len(self.running) < self.most:
+        while self._waits() and left > 0 and len(self.running) < self.most:
             sequence = self.waiting[0]
             if not self.pool.fits(sequence, sequence.total, self._kept if self.running else 0):
                 break

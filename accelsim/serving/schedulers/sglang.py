@@ -72,7 +72,7 @@ class Sglang(Scheduler):
             left, budget = left - chunks[sequence], budget - chunks[sequence]
         if self.waiting:
             room -= sum(self._to_come(each) for each in self.running)
-        while self.waiting and left > 0 and len(self.running) < self.most:
+        while self._waits() and left > 0 and len(self.running) < self.most:
             sequence = self.waiting[0]
             tokens = sequence.total - self.pool.hits(sequence)
             more = tokens + min(sequence.left, CLIPPED) + self.pool.woken(sequence)

@@ -37,7 +37,7 @@ class Static(Scheduler):
 
     def _form(self) -> None:
         free = self.pool.size
-        while self.waiting and len(self.running) < self.most:
+        while self._waits() and len(self.running) < self.most:
             free -= self.pool.of(self.waiting[0].total + self.waiting[0].left - 1)
             if free < 0:
                 break

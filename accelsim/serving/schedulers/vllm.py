@@ -59,7 +59,7 @@ class Vllm(Scheduler):
     def _fill(self, chunks: Chunks, chunk: int) -> None:
         """Admit who waits, in order, while there is room."""
         left = self.budget - self.decoding.tokens - tokens_of(chunks.items())
-        while self.waiting and left > 0 and len(self.running) < self.most:
+        while self._waits() and left > 0 and len(self.running) < self.most:
             sequence = self.waiting[0]
             hits = self.pool.hits(sequence)
             tokens = min(sequence.total - hits, chunk, left)

@@ -66,7 +66,7 @@ class VllmV0(Scheduler):
 
     def _prompts(self, chunks: Chunks) -> None:
         longest = 0
-        while self.waiting and len(self.running) < self.most:
+        while self._waits() and len(self.running) < self.most:
             sequence = self.waiting[0]
             tokens = sequence.total - sequence.computed
             longest = max(longest, tokens)
@@ -84,9 +84,8 @@ class VllmV0(Scheduler):
         if self.preempt == "recompute":
             super()._preempt(sequence)
             return
-        del self.running[sequence], self.entering[sequence]
         self._moved += sequence.blocks
-        self.pool.release(sequence)
+        self._end(sequence)
         sequence.preempted += 1
         self.swapped.append(sequence)
 
@@ -95,6 +94,8 @@ class VllmV0(Scheduler):
         while self.swapped and len(self.running) < self.most:
             sequence = self.swapped[0]
             if not self.pool.fits(sequence, sequence.total, self._kept if self.running else 0):
+                break
+            if self.slots and not self.slots.admits(sequence.request.adapter):
                 break
             self._moved += self.pool.of(sequence.computed)
             self.waiting.appendleft(self.swapped.popleft())
