@@ -115,6 +115,11 @@ def _quicker(run: Run, took_s: float) -> list[str]:
     return [text]
 
 
+def most_of(most: int, layers: int) -> str:
+    """Return the subject of a sentence about the layers that are shown."""
+    return f"The layer of {layers} that adds" if most == 1 else f"The {most} of {layers} layers that add"
+
+
 def _one(
     found: Simulated,
     run: Run,
@@ -128,7 +133,7 @@ def _one(
     what_ifs = None if changes is None else [each.as_dict() for each in changes]
     shown: list[Part] = [partial(layer_table, rows, most=most)]
     if most is not None and facts["layers"] > most:
-        shown.append(Lines(f"The {most} of {facts['layers']} layers that add most time; --layers all shows all."))
+        shown.append(Lines(f"{most_of(most, facts['layers'])} most time; --layers all shows all."))
     shown += ["", partial(summary_table, facts), "", " ".join(sentences(run, rows, facts))]
     shown += [*_helping(what_ifs), *_dram(run), *notes(facts["notes"])]
     checked = {}

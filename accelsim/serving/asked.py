@@ -249,6 +249,7 @@ def _read(question: Question) -> Read:
     gather.done()
     plans = [plan, *(each for _, each in split[:2])] if split else [plan]
     adapters = checked(adapters, model, plans, recorded or ())
+    load = load._replace(clients=min(load.clients, question.requests))
     rest = model, plan, spec, policy, split, speculation and (speculation, draft), adapters, front
     if recorded is not None:
         last_s = recorded[-1].arrival_s

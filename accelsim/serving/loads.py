@@ -20,6 +20,10 @@ from accelsim.serving.requests import Request
 from accelsim.types import Array
 
 CLOSED, RATES = "closed", "rates"
+CLIENTS = 1_000_000
+"""Most clients of a closed loop."""
+PER = {"s": 1, "min": 60, "h": 3600}
+"""Seconds of a unit of time of a rate."""
 
 
 class Load(NamedTuple):
@@ -80,7 +84,8 @@ def read_load(text: str) -> Load:
         lacks = "file, such as rates:day.csv" if name == RATES else lacks
         raise UsageError(f"{text!r}", "--load", f"a {lacks}")
     if name == CLOSED:
-        clients = number(first, "--load", "a number of clients, such as closed:64", whole=True)
+        expected = f"a number of clients of at most {CLIENTS:,}, such as closed:64"
+        clients = number(first, "--load", expected, whole=True, most=CLIENTS + 1)
         given = named(others, {"think": None}, "--load")
         think = given.get("think", "")
         try:
@@ -102,7 +107,7 @@ def read_load(text: str) -> Load:
     params = PROCESSES[name].params
     given = named(others, params, "--load")
     gather, own = Gather(), {key: value for key, value in params.items() if value is not None}
-    for key, value in {"rate": first.removesuffix("/s"), **given}.items():
+    for key, value in {"rate": first, **given}.items():
         with gather.also():
             own[key] = _bounded(value, key, name)
     for key in params:
@@ -128,7 +133,7 @@ def read_lengths(text: str) -> Spread:
     prompt, output = (number(each, "--lengths", "tokens, 1 or more, such as 1024", whole=True) for each in parts[:2])
     usual, most = LENGTHS[name].cv, LENGTHS[name].most
     given = named(parts[2:], {"cv": usual} if usual else {}, "--lengths")
-    expected = f"a number below {most:.2g}, such as cv=0.5" if most < inf else "a number, such as cv=0.5"
+    expected = "a number above 0" + (f" and below {most:.2g}" if most < inf else "") + ", such as cv=0.5"
     return name, prompt, output, number(given["cv"], "--lengths", expected, most=most) if given else usual
 
 
@@ -136,15 +141,17 @@ def _bounded(text: str, key: str, process: str) -> float:
     """Return the rate or a parameter of a process. Raises UsageError."""
     low, high = BOUNDS[key]
     bounds = "above 0 and below 1" if key == "share" else f"from {low:g} to {high:g}"
-    what, such = ("requests per second", f"{process}:8/s") if key == "rate" else ("a number", f"{key}={SUCH[key]}")
-    expected = f"{what} {bounds}, such as {such}"
-    value = number(text, "--load", expected)
+    what, such = (
+        ("requests per second", f"{process}:8/s or {process}:480/min") if key == "rate" else ("a number", SUCH[key])
+    )
+    expected, (amount, _, per) = f"{what} {bounds}, such as {such}", text.partition("/" if key == "rate" else "\n")
+    value = number(amount if per in ("", *PER) else text, "--load", expected) / PER.get(per, 1)
     if not low <= value <= high:
         raise UsageError(f"{text!r}", "--load", expected)
     return value
 
 
-SUCH = {"share": "0.2", "burst": "5", "cv": "3", "lasts": "10"}
+SUCH = {"share": "share=0.2", "burst": "burst=5", "cv": "cv=3", "lasts": "lasts=10"}
 """Parameters of arrivals by example."""
 
 

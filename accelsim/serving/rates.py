@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -12,6 +13,22 @@ from accelsim.serving.arrivals import Profile
 
 NAMES = ("time_s", "rate")
 """Columns."""
+
+
+SHOWN = 8
+"""Problems of a file that are told."""
+
+
+def shortened(problems: Sequence[Problem], path: Path) -> list[Problem]:
+    """Return the first problems of a file, and how many more there are."""
+    more = len(problems) - SHOWN
+    return [*problems[:SHOWN], *([Problem(f"{more:,} more of this kind", str(path))] if more > 0 else [])]
+
+
+def unread(error: Exception) -> str:
+    """Return why a file cannot be read, without the words of Python."""
+    why = "it is no text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or str(error)
+    return f"cannot be read: {why}"
 
 
 def read_rates(path: Path) -> Profile:
@@ -25,11 +42,11 @@ def read_rates(path: Path) -> Profile:
             problems += [Problem(f"no column {name}", f"{path}:1", "the columns time_s, rate") for name in lacking]
             for row in () if lacking else rows:
                 _add(found, problems, row, f"{path}:{rows.line_num}")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"cannot be read: {error}", str(path), "a CSV file") from None
+    except (OSError, ValueError, csv.Error) as error:
+        raise UsageError(unread(error), str(path), "a CSV file") from None
     if not problems and (len(found) < 2 or not any(rate for _, rate in found)):
         problems.append(Problem("no rates", str(path), "two rows or more, one with a rate above 0"))
-    UsageError.raise_for(problems)
+    UsageError.raise_for(shortened(problems, path))
     lasts = [after - before for (before, _), (after, _) in pairwise(found)]
     return tuple(zip([*lasts, lasts[-1]], [rate for _, rate in found], strict=True))
 

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from accelsim.errors import Problem, UsageError
+from accelsim.serving.rates import shortened, unread
 from accelsim.serving.requests import Part, Request
-
-SHOWN = 8
-"""Problems of a trace that are told."""
 
 
 class Columns(NamedTuple):
@@ -75,12 +73,10 @@ def read_rows(
             if isinstance(rows, csv.DictReader) and columns is None:
                 columns_of(path, rows.fieldnames or [])
     except (OSError, ValueError, csv.Error) as error:
-        raise UsageError(f"cannot be read: {error}", str(path), "a CSV file, or one JSON object a line") from None
+        raise UsageError(unread(error), str(path), "a CSV file, or one JSON object a line") from None
     if not found and not problems:
         problems.append(Problem("no requests", str(path), "a row for each"))
-    if len(problems) > SHOWN:
-        problems[SHOWN:] = [Problem(f"{len(problems) - SHOWN} more of this kind", str(path))]
-    UsageError.raise_for(problems)
+    UsageError.raise_for(shortened(problems, path))
     return found
 
 

@@ -192,7 +192,7 @@ def read(question: Question) -> Asked:
         )
     gather.done()
     times.cost(1)
-    load = load if trace is None else Load("trace", trace.rate)
+    load = load._replace(clients=min(load.clients, question.requests)) if trace is None else Load("trace", trace.rate)
     return Asked(question, rules, before, after, load, timeout_s, times, trace)
 
 

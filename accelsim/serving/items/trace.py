@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, nearest
 from accelsim.serving.items.line import Arrival
 from accelsim.serving.traces import KINDS, Row, read_rows
 
@@ -56,6 +56,15 @@ def _columns(path: Path, names: object) -> _Columns:
     given: Sequence[str] = list(names)  # type: ignore[call-overload]
     if "class" in given and "priority" in given:
         raise UsageError("both class and priority", f"{path}:1", "one of these columns")
+    tokens = [name for name in given for kind in KINDS if name in (kind.prompt, kind.output)]
+    if tokens:
+        what = f"tokens of language models, {', '.join(tokens)}"
+        raise UsageError(what, f"{path}:1", f"columns of items: an arrival, and perhaps {', '.join(EXPECTED)}")
+    for name in given:
+        if near := nearest(name, EXPECTED) if name not in EXPECTED else "":
+            raise UsageError(
+                f"a column {name}", f"{path}:1", f"{KINDS[0].arrival}, and perhaps {', '.join(EXPECTED)}", near
+            )
     for at, kind in enumerate(KINDS):
         if kind.arrival in given:
             return _Columns(kind.arrival, at)

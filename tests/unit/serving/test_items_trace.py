@@ -129,3 +129,13 @@ def test_a_trace_makes_a_page_with_every_request(tmp_path: Path) -> None:
     assert parts == pytest.approx(sum(2 * float(row["e2e_s"]) + float(row["arrival_s"]) for row in rows))
     beside = CliRunner().invoke(main, [*given, "--load", "poisson:3/s", "--urgent", "0.5"])
     assert beside.exit_code == 2 and "--load" in beside.output and "--urgent" in beside.output
+
+
+@pytest.mark.parametrize(("names", "told"), [
+    ("arrival_s,prompt,output", "tokens of language models, prompt, output; expected columns of items"),
+    ("arrival_s,clas", "a column clas; expected arrival_s, and perhaps class, priority, items; did you mean 'class'?"),
+])  # fmt: skip
+def test_columns_of_tokens_and_misspelt_ones_are_refused(tmp_path: Path, names: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_trace(written(tmp_path, f"{names}\n" + ",".join("1" for _ in names.split(",")) + "\n"))
+    assert told in str(caught.value)

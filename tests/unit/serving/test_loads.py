@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 from accelsim.cli import main
 from accelsim.errors import UsageError
+from accelsim.serving.asked import Question, served
 from accelsim.serving.loads import drawn, read_lengths, read_load, read_prefix, with_prefixes
+from accelsim.serving.rates import read_rates
 from accelsim.serving.requests import Request
 from accelsim.serving.traces import read_trace
 from accelsim.types import Array
@@ -67,7 +69,7 @@ def test_other_lengths_leave_arrivals_as_they_are() -> None:
         (read_lengths, "lognormal:8", "means of prompts and outputs"),
         (read_lengths, "normal:8,8", "did you mean 'lognormal'?"),
         (read_lengths, "uniform:8,8,cv=x", "such as cv=0.5"),
-        (read_lengths, "uniform:8,8,cv=0.6", "a number below 0.58"),
+        (read_lengths, "uniform:8,8,cv=0.6", "a number above 0 and below 0.58"),
         (read_lengths, "fixed:8,8,cv=0.6", "'cv=0.6'"),
         (read_load, "mmpp:8/s,share=1", "a number above 0 and below 1"),
         (read_load, "mmpp:8/s,burst=0.5", "a number from 1 to 1e+06, such as burst=5"),
@@ -155,7 +157,7 @@ def test_prefixes_come_before_prompts_in_their_share() -> None:
 def test_all_problems_of_a_load_are_told_at_once() -> None:
     with pytest.raises(UsageError) as caught:
         read_load("mmpp:1e12/s,burst=0.5,share=2")
-    assert [str(each.what) for each in caught.value.problems] == ["'1e12'", "'0.5'", "'2'"]
+    assert [str(each.what) for each in caught.value.problems] == ["'1e12/s'", "'0.5'", "'2'"]
 
 
 def test_thinking_takes_no_negative_time() -> None:
@@ -170,3 +172,24 @@ def test_a_trace_says_all_of_its_requests(tmp_path: Path) -> None:
     given = ["serve", "llama?layers=1,hidden=64", "--on", "t4", "--trace", str(path), "--load", "poisson:3/s"]
     done = CliRunner().invoke(main, given)
     assert done.exit_code == 2 and "--load: a trace beside it" in done.stderr
+
+
+def test_a_rate_may_have_another_unit_of_time() -> None:
+    assert read_load("poisson:480/min").rate == read_load("poisson:28800/h").rate == read_load("poisson:8").rate == 8
+
+
+def test_more_clients_than_requests_are_as_many() -> None:
+    found = served(Question("llama?layers=1,hidden=64", "t4", "closed:1000000", "fixed:1,1", requests=2))
+    assert found.load.clients == 2
+
+
+def test_many_bad_rows_are_told_in_few_lines_and_no_text_is_no_codec(tmp_path: Path) -> None:
+    path = tmp_path / "rates.csv"
+    path.write_text("time_s,rate\n" + "0,x\n" * 1003, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_rates(path)
+    assert len(str(caught.value).splitlines()) == 9 and "995 more of this kind" in str(caught.value)
+    path.write_bytes(b"\xff\xfe\xb8")
+    for read in (read_rates, read_trace):
+        with pytest.raises(UsageError, match="cannot be read: it is no text"):
+            read(path)
