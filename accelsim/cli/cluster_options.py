@@ -21,7 +21,8 @@ HALVED = "fp16"
 OPTIONS: tuple[Callable[[Command], Command], ...] = (
     option(
         "--plan", "On a cluster: how data, layers, tensors, experts and tokens are shared out: 'tp=8,pp=8,dp=16', "
-        "'ep=8', 'cp=8'. Without recompute=, accelsim chooses the least recomputation that fits in memory; without "
+        "'ep=8' (not with --train: 'accelsim train' has it), 'cp=8'. Without recompute=, accelsim chooses the least "
+        "recomputation that fits in memory; without "
         "microbatches=, the fastest size that fits.", "", metavar="PLAN",
     ),
     flag("--train", "Simulate a training step (forward, backward, update) on a cluster or a chip."),

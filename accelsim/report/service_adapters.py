@@ -58,4 +58,4 @@ def rows(figures: Facts) -> Iterator[tuple[str, object]]:
 
 
 NOTE = "No measurement of adapters is among the data: their kernels are timed as grouped products, like experts."
-"""What to know of these figures."""
+"""Caution that stands beside these figures."""

@@ -54,7 +54,7 @@ POPULARITIES: dict[str, tuple[str, Callable[[int, Array], Array]]] = {
     "zipf": ("zipf:1.0", _zipf),
     "shares": ("shares:4/2/1/1", _shares),
 }
-"""How popular adapters are by name, with an example: all alike; the n-th n^-s times as much as the first (Zipf's law);
+"""Popularities of adapters by name, with an example: all alike; the n-th n^-s times as much as the first (Zipf's law);
 shares of equally many adapters in their order."""
 
 

@@ -61,7 +61,8 @@ def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") 
     yield from size_problems(plan, devices, widths, work.depth(), other, plan.ep)
     yield from context_problems(plan)
     if plan.ep > 1:
-        yield Problem(f"ep={plan.ep} in a step without values", "--plan", "'accelsim train', or dp, tp, pp and zero")
+        what = f"ep={plan.ep} in a step without values, which knows no exchange of tokens between experts"
+        yield Problem(what, "--plan", "'accelsim train', or dp, tp, pp and zero")
     if plan.tp > 1 and not widths:
         yield Problem(f"tp={plan.tp} of {work.name}", "--plan", "tp=1: only decoders are cut into parts of layers here")
     if plan.sp and plan.tp == 1:
