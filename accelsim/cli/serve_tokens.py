@@ -32,9 +32,7 @@ OPTIONS = {
                            "decode=4xtp2ep4,over=LINK.", "", metavar="NAME=COUNTxtpNepN,..."),
     "speculate": option("--speculate", "Proposed tokens that are checked together: draft=MODEL or cost=0.1, tokens=4,"
                         "accept=0.7.", "", metavar="NAME=VALUE,..."),
-    "adapters": option("--adapters", "Low-rank adapters of requests (LoRA): 32:rank=16,targets=qkvo,popularity=zipf:1,"
-                       "resident=8; targets of qkvogud or all, resident: slots on the devices.", "",
-                       metavar="N[:NAME=VALUE,...]"),
+    "adapters": option("--adapters", "LoRA: 32:rank=16,targets=qkvo,popularity=zipf:1,resident=8.", "", metavar="N:.."),
     "router": option("--router", "Replica that gets a request: round-robin or least-loaded.", "round-robin",
                      metavar="NAME"),
     "memory": option("--memory", "Share of a device's memory that is used.", 0.9, type=Number(0, 1, min_open=True)),
