@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from accelsim import units
 from accelsim.spec.base import Model, declared, defaults
-from accelsim.spec.counts import Name, once
+from accelsim.spec.counts import Name, Share, once
 from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Seconds
 from accelsim.spec.yaml.tree import PathTo
@@ -26,13 +26,18 @@ M = TypeVar("M", bound=Model)
 class Fitted(NamedTuple):
     """Mark of a field that is a constant: the range in which a fit may look for it, in SI, and its unit; ``simulated``:
     whether simulations read it (others are of single kernels, or of a site); ``kernels``: the only kind of kernels that
-    it is of, '' for more than one."""
+    it is of, '' for more than one; ``stated``: whether it is a constant only where a spec states it."""
 
     low: float
     high: float
     unit: str = ""
     simulated: bool = True
     kernels: str = ""
+    stated: bool = False
+
+
+Sustained = Annotated[Share, Fitted(0.3, 1.0, stated=True)]
+"""A share of its rate that an array sustains."""
 
 
 class Constant(NamedTuple):

@@ -109,7 +109,13 @@ class EngineSpec(Model):
     def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
         """Return what measurements have to give: its fields with the mark ``Fitted``; ``name``: what the chip, seen
         from its kind of core, calls it."""
-        return marked(self, chip.path_to("engines", name), name)
+        found = marked(self, chip.path_to("engines", name), name)
+        counted = [each for each in found if not each.mark.stated or each.path[-1] in self.model_fields_set]
+        yield from counted
+        if any(each.mark.stated for each in counted):  # then the memory beside was measured too
+            for memory, attached in chip.memories.items():
+                if "activations" in attached.holds:
+                    yield from marked(attached.memory, ("memories", memory, "memory"), name)
 
     def idle_fields(self) -> Iterable[str]:
         """Fields that mean nothing beside what the others are: a spec that is written out leaves them away."""

@@ -132,11 +132,15 @@ def test_cnn0_without_conversions_keeps_the_array_nearly_as_busy_as_the_paper(fa
     assert shares["array_active"] == pytest.approx(facts["table3"]["array_active"]["CNN0"], abs=7.7)
 
 
-@pytest.mark.parametrize("name", ["LSTM0", "LSTM1"])
-def test_active_cycles_of_the_lstms_are_a_third_to_a_half_too_low(facts: dict[str, Any], name: str) -> None:
-    """As the remark says; when this fails the simulation has come nearer and the remark must say so."""
+@pytest.mark.parametrize(("name", "least", "most"), [("LSTM0", 1.1, 1.2), ("LSTM1", 1.25, 1.33)])
+def test_active_cycles_of_the_lstms_with_16_bit_activations(
+    facts: dict[str, Any], name: str, least: float, most: float
+) -> None:
+    """As the remark says; when this fails the simulation has moved and the remark must say so."""
     active = tpu_v1_table3.shares(tpu_v1_table3.paper_run(name, "outside"))["array_active"]
-    assert 0.5 <= active / facts["table3"]["array_active"][name] <= 0.7
+    assert least <= active / facts["table3"]["array_active"][name] <= most
+    counted, stated = (facts["table3"][line][name] for line in ("useful_macs_pct_of_peak", "TOPS"))
+    assert 1.95 <= counted / (100 * stated / 92) <= 2.15  # why 16 bits: cycles of two for what is one operation
 
 
 def test_peak_rate_and_a_layer_that_approaches_it() -> None:

@@ -39,6 +39,11 @@ ONE_ROW = Pace(1)
 """A row in each clock."""
 
 
+def sustained_pace(unit: MatrixUnit, mac_format: str) -> Fraction:
+    """Return the clocks per streamed row that an array sustains by itself."""
+    return Fraction(unit.formats[mac_format].cycles_per_row) / Fraction(str(unit.sustained))
+
+
 def pace_of(roles: Roles, dtype: str, a_dtype: str, arrays: int = 1) -> Pace:
     """Return the unit's rate for the format, or what the buffers around it can feed and take.
 
@@ -46,7 +51,7 @@ def pace_of(roles: Roles, dtype: str, a_dtype: str, arrays: int = 1) -> Pace:
     Where an operand is stationary, a row of sums leaves for each streamed row; otherwise sums leave once per fold.
     """
     unit = roles.matrix
-    own = Fraction(unit.formats[dtype].cycles_per_row)
+    own = sustained_pace(unit, dtype)
     together = max(1, int(1 / own))
     feed = nbytes(a_dtype, arrays * together * unit.rows)
     widths = {roles.activations: Fraction(-(-feed // roles.buffer(roles.activations).read_width), together)}

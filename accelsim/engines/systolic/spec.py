@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from accelsim.engines.systolic.dataflow import DATAFLOWS, ROLES
 from accelsim.engines.systolic.dataflow import Dataflow as Flow
 from accelsim.spec.base import Model
+from accelsim.spec.constants import Sustained
 from accelsim.spec.counts import Arrays, Clocks, FractionalPace, Side, once
 from accelsim.spec.declaring import Field
 from accelsim.spec.engine import Built, EngineSpec
@@ -58,9 +59,7 @@ class MatrixUnit(EngineSpec):
     cols: Side = Field(description="PEs in a row")
     count: Arrays = Field(1, description="arrays that share the core's buffers")
     dataflow: Dataflow = Field("ws", description="what stays in the PEs: weights, outputs or inputs")
-    schedule: Schedule = Field(
-        "overlapped", description="how folds follow each other ([timing](timing.md#fold-timing))"
-    )
+    schedule: Schedule = Field("overlapped", description="order of folds in time ([timing](timing.md#fold-timing))")
     shadow_load: ShadowLoad = Field("column", description="when shadow weights of ws and is load")
     load_rows_per_clock: Side = Field(1, description="stationary rows shifted in per clock")
     min_interval: Clocks = Field(0, description="least rows per fold")
@@ -71,6 +70,7 @@ class MatrixUnit(EngineSpec):
         description="sources of the stationary operand: weight memory, activation buffer",
     )
     padded_tiles: bool = Field(False, description="weights are stored as whole, zero-padded tiles (ws only)")
+    sustained: Sustained = Field(1.0, description="share of the clocks of a stream in which rows enter, as measured")
     zero_gating: bool = Field(False, description="multiplications by zero take a clock, but no MAC energy")
     epilogue: bool = Field(True, description="results pass the vector unit when they leave the accumulators")
     formats: dict[str, MacFormat] = Field(min_length=1, description="operand formats, preferred first")

@@ -16,6 +16,7 @@ from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping.rehearsal import Tape
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.engines.systolic.mapping.space import Table as Candidates
+from accelsim.engines.systolic.pace import sustained_pace
 from accelsim.program.mapping import Mapping as Choices
 from accelsim.program.roles import Roles
 from accelsim.spec.levels import without_capacities
@@ -176,7 +177,7 @@ def _written(lowering: Lowering) -> tuple[object, ...]:
     behind = [(part.op, [_geometry(part.attrs[name]) for name in sorted(part.attrs)]) for part in node.epilogue]
     used = [tensors[name] for name in (*node.reads, *node.writes)]
     sizes = [(tensor.shape, FORMAT_BYTES[tensor.memory_format], tensor.element_B) for tensor in used]
-    return mac.cycles_per_row, FORMAT_BYTES[mac.accumulate], node.op, behind, sizes
+    return sustained_pace(unit, node.format or lowering.dtype), FORMAT_BYTES[mac.accumulate], node.op, behind, sizes
 
 
 def _geometry(value: object) -> object:
