@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from accelsim.errors import Problem, SpecError
 from accelsim.report.answer import Answer, Lines
+from accelsim.report.text import percent
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import feeders
 from accelsim.spec.memory import Attachment, Buffer
+from accelsim.spec.resources import available, uses
 from accelsim.spec.yaml import load
 from accelsim.spec.yaml.instances import unknown_chips
 from accelsim.units import show
@@ -102,7 +104,31 @@ def text(chip: Chip) -> str:
     table = rows(chip)
     widths = [max((len(row[column]) for row in table), default=0) for column in range(3)]
     lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in table]
-    return "\n".join([*engines(chip), *lines])
+    return "\n".join([*engines(chip), *lines, *resources(chip)])
+
+
+def resources(chip: Chip) -> list[str]:
+    """Return a line for each kind of block of an FPGA: how many the design uses, and for what."""
+    return [
+        f"{row['name']}: {row['used']:,} of {row['blocks']:,} blocks ({percent(row['used'] / row['blocks'])}): "
+        f"{', '.join(row['parts'])}"
+        for row in blocks(chip)
+    ]
+
+
+def blocks(chip: Chip) -> list[dict[str, Any]]:
+    """Return a record for each kind of block that the design on an FPGA uses: how many there are, how many are used."""
+    found = list(uses(chip))
+    return [
+        {
+            "name": kind,
+            "blocks": there,
+            "used": sum(use.blocks for use in found if use.kind == kind),
+            "parts": [use.part for use in found if use.kind == kind],
+        }
+        for kind, there in (available(chip.resources) if chip.resources is not None else {}).items()
+        if any(use.kind == kind for use in found)
+    ]
 
 
 def facts(chip: Chip) -> list[dict[str, object]]:
@@ -116,4 +142,4 @@ def facts(chip: Chip) -> list[dict[str, object]]:
             "fed_by": leaf.fed_by,
         }
         for leaf in memories(chip)
-    ]
+    ] + blocks(chip)

@@ -25,6 +25,7 @@ from accelsim.spec.energy import EnergyTable
 from accelsim.spec.engine import EngineSpec, specs
 from accelsim.spec.memory import Attachment, Buffer, Memory
 from accelsim.spec.quantity import Hertz, Joules, OpsPerSecond, Seconds, SquareMetres, Watts
+from accelsim.spec.resources import Resources
 from accelsim.spec.status import Status
 from accelsim.spec.yaml.tree import PathTo
 
@@ -122,6 +123,7 @@ class Chip(Model):
     host: Processor | None = Field(None, description="processor for unsupported operators")
     energy: EnergyTable = Field(description="energy per action")
     power: Power | None = Field(None, description="measured power")
+    resources: Resources | None = Field(None, description="blocks of an FPGA that the design is made of")
     peak: dict[str, OpsPerSecond] = Field({}, description="peak per format, checked against the engines")
     calibration: Calibration | None = Field(None, description="fitted constants")
 

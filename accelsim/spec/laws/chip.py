@@ -21,6 +21,7 @@ from accelsim.spec.laws.dram import drams_agree
 from accelsim.spec.laws.finding import Finding as Finding
 from accelsim.spec.laws.levels import FED_LAWS, LEVEL_LAWS
 from accelsim.spec.laws.link import link_rates_agree
+from accelsim.spec.laws.resources import RESOURCE_LAWS
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
 from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
@@ -228,6 +229,7 @@ LAWS: tuple[Law, ...] = (
     calibrated_constants_are_declared,
     residuals_are_ordered,
     something_computes,
+    *RESOURCE_LAWS,
 )
 """Every law of a chip as a whole; a new one is a function and a line here."""
 CORE_LAWS: tuple[Law, ...] = (*BUFFER_LAWS, *FED_LAWS, engines_are_distinct, *itertools.starmap(_of_type, laws()))
