@@ -22,7 +22,9 @@ CHIPS = (
     Field("memory_B"), Field("problem"),
 )  # fmt: skip
 """Keys about chips."""
-FAMILIES = {"gpu": "{} GPUs", "asic": "Accelerators", "cpu": "Processors", "edu": "Teaching machines"}
+FAMILIES = {
+    "gpu": "{} GPUs", "asic": "Accelerators", "fpga": "FPGAs", "cpu": "Processors", "edu": "Teaching machines",
+}  # fmt: skip
 """Kinds of chips as heads of tables, in their order; GPUs by their maker, the first word of a title."""
 HALF, BYTE = ("fp16", "bf16"), ("int8", "fp8_e4m3fn", "fp8_e4m3", "fp8_e5m2")
 """Formats of two bytes, and of one."""
