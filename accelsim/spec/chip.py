@@ -123,7 +123,7 @@ class Chip(Model):
     host: Processor | None = Field(None, description="processor for unsupported operators")
     energy: EnergyTable = Field(description="energy per action")
     power: Power | None = Field(None, description="measured power")
-    resources: Resources | None = Field(None, description="blocks of an FPGA that the design is made of")
+    resources: Resources | None = Field(None, description="blocks that an FPGA offers its design")
     peak: dict[str, OpsPerSecond] = Field({}, description="peak per format, checked against the engines")
     calibration: Calibration | None = Field(None, description="fitted constants")
 

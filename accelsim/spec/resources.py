@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class Multipliers(Model):
     """Blocks that multiply: DSP slices, AI Engines."""
 
-    count: Parts = Field(description="blocks of the device")
-    macs: dict[str, Parts] = Field(min_length=1, description="format -> products of a block in one of its clocks")
-    pump: Annotated[int, Field(ge=1, le=8)] = Field(1, description="clocks of a block in one of the array")
-    clock: Hertz | None = Field(None, description="highest clock of a block; absent: not checked")
+    count: Parts = Field(description="how many the device has")
+    macs: dict[str, Parts] = Field(min_length=1, description="format -> products per block and clock")
+    pump: Annotated[int, Field(ge=1, le=8)] = Field(1, description="block clocks per array clock")
+    clock: Hertz | None = Field(None, description="highest clock; absent: not checked")
 
     def per_block(self, number_format: str) -> int | None:
         """Return the products of a block in one clock of the array, None for a format that it does not have."""
@@ -38,17 +38,17 @@ class Multipliers(Model):
 class MemoryBlocks(Model):
     """Blocks of memory: block RAM, UltraRAM."""
 
-    count: Parts = Field(description="blocks of the device")
-    capacity: Bytes = Field(description="bytes of a block")
-    width: Width = Field(description="bytes of a port of a block in a clock")
+    count: Parts = Field(description="how many the device has")
+    capacity: Bytes = Field(description="bytes per block")
+    width: Width = Field(description="bytes per port and clock")
 
 
 class Resources(Model):
     """What an FPGA has to build a design of; what uses more is refused."""
 
     multipliers: dict[Name, Multipliers] = Field({}, description="blocks that multiply, by kind")
-    memories: dict[Name, MemoryBlocks] = Field({}, description="blocks of memory, by kind")
-    uses: dict[Name, Name] = Field({}, description="engine or memory of a core -> kind of block that it is made of")
+    memories: dict[Name, MemoryBlocks] = Field({}, description="memory blocks, by kind")
+    uses: dict[Name, Name] = Field({}, description="engine or memory -> kind of block that it takes")
     configuration: Seconds | None = Field(None, description="time to load the design, once; no part of a run")
 
 
