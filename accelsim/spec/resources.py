@@ -1,4 +1,4 @@
-"""What an FPGA gives a design: blocks that multiply, blocks of memory, and which part of the chip uses which kind.
+"""Blocks of an FPGA: those that multiply, those of memory, and which part of a design takes which kind.
 
 A part uses whole blocks. An array needs one block for as many PEs as fit into it (``Multipliers.per_block``); a memory
 needs blocks for its bytes, and for its width, as each port of a block is only so wide.
@@ -44,7 +44,7 @@ class MemoryBlocks(Model):
 
 
 class Resources(Model):
-    """What an FPGA has to build a design of; what uses more is refused."""
+    """Blocks of an FPGA; a design that uses more is refused."""
 
     multipliers: dict[Name, Multipliers] = Field({}, description="blocks that multiply, by kind")
     memories: dict[Name, MemoryBlocks] = Field({}, description="memory blocks, by kind")
