@@ -40,9 +40,7 @@ def _engine() -> object:
 
 def _given(engines: object) -> object:
     """Return the entries that are not ``null``."""
-    if not isinstance(engines, dict):
-        return engines
-    return {name: engine for name, engine in engines.items() if engine is not None}
+    return {key: one for key, one in engines.items() if one is not None} if isinstance(engines, dict) else engines
 
 
 class Core(Model):
