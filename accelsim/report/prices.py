@@ -138,10 +138,9 @@ def _sentences(rows: Sequence[Record]) -> list[str]:
     demand = [row for row in rows if row["term"] == "on-demand" and row["accelerators"]]
     if len(names) == 1 and len(demand) > 1:
         low, high = min(demand, key=_each), max(demand, key=_each)
-        told.append(
-            f"On demand, an accelerator costs {usd(_each(low))} USD/h at {low['instance']} and "
-            f"{_each(high) / _each(low):.3g} times as much at {high['instance']}."
-        )
+        more = f" and {_each(high) / _each(low):.3g} times as much at {high['instance']}"
+        dearer = more if _each(high) > _each(low) else ""
+        told.append(f"On demand, an accelerator costs {usd(_each(low))} USD/h at {low['instance']}{dearer}.")
     if old := sum(row["old"] for row in rows):
         told.append(f"Over a year older than the newest price, and marked as old: {old:,} of {len(rows):,}.")
     return told

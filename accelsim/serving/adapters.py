@@ -56,6 +56,8 @@ POPULARITIES: dict[str, tuple[str, Callable[[int, Array], Array]]] = {
 }
 """Popularities of adapters by name, with an example: all alike; the n-th n^-s times as much as the first (Zipf's law);
 shares of equally many adapters in their order."""
+EXPECTED = {"uniform": "no number", "zipf": "an exponent of 0 or more", "shares": "shares of 0 or more, not all 0"}
+"""What follows each of these names."""
 
 
 def read_adapters(text: str) -> Adapters:
@@ -71,7 +73,8 @@ def read_adapters(text: str) -> Adapters:
         given = named([part.strip() for part in rest.split(",") if part.strip()], known, WHERE)
     for key in given.keys() & found.keys():
         with gather.also():
-            found[key] = int(number(given[key], WHERE, f"a whole number, such as {key}=8", whole=True, most=1 << 20))
+            expected = f"a whole number from 1 to {MOST:,}, such as {key}=8"
+            found[key] = int(number(given[key], WHERE, expected, whole=True, most=MOST + 1))
     targets = given.get("targets", "qkvo")
     wrong = [each for each in targets if each not in TARGETS] if targets != ALL else []
     expected = f"letters of {''.join(TARGETS)} (query, key, value, output; gate, up, down), or {ALL}"
@@ -96,7 +99,7 @@ def shares_of(popularity: str, count: int) -> Array:
         numbers = np.array([-1.0])
     many = {"uniform": len(numbers) == 0, "zipf": len(numbers) == 1, "shares": len(numbers) > 0}[name]
     if not many or not all(0 <= each < inf for each in numbers) or (name == "shares" and not sum(numbers)):
-        raise UsageError(f"popularity={popularity}", WHERE, POPULARITIES[name][0])
+        raise UsageError(f"popularity={popularity}", WHERE, f"{EXPECTED[name]}, such as {POPULARITIES[name][0]}")
     if name == "shares" and count % len(numbers):
         raise UsageError(f"{len(numbers)} shares of {count} adapters", WHERE, "a number of shares that divides it")
     weights = POPULARITIES[name][1](count, numbers)

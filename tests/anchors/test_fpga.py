@@ -12,6 +12,6 @@ PUBLISHED = [("zcu102", "squeezenet", 1045.9), ("zcu102", "resnet18", 461.6)]
 
 @pytest.mark.parametrize(("chip", "network", "published"), PUBLISHED, ids=lambda each: str(each))
 def test_a_design_is_about_as_fast_as_published(chip: str, network: str, published: float) -> None:
-    run = accelsim.run(network, chip, values="off", edges="outside", dtype="int8")
+    run = accelsim.run(network, chip, values="off")
     cores = accelsim.load_chip(chip).core_count
     assert abs(cores / run.seconds / published - 1) < 0.25

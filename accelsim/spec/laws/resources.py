@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from accelsim.errors import nearest
+from accelsim.errors import brief, nearest
 from accelsim.spec.chip import Chip
 from accelsim.spec.laws.finding import Finding
+from accelsim.spec.names import nearest_format, operand_formats
 from accelsim.spec.resources import Multipliers, Use, available, uses
 from accelsim.units import show
 
@@ -40,6 +41,17 @@ def formats_are_multiplied(chip: Chip) -> Iterator[Finding]:
                 yield Finding(chip.path_to("engines", engine, "formats", name), f"{kind} do not multiply it", there)
 
 
+def blocks_multiply_formats(chip: Chip) -> Iterator[Finding]:
+    """Yield products of blocks in what is no number format."""
+    for kind, block in (chip.resources.multipliers if chip.resources is not None else {}).items():
+        for name in block.macs:
+            if operand_formats(name) is None:
+                path = ("resources", "multipliers", kind, "macs", name)
+                yield Finding(
+                    path, f"{brief(name)} is no number format", "int8, fp16, int4xint8, ...", nearest_format(name)
+                )
+
+
 def blocks_are_enough(chip: Chip) -> Iterator[Finding]:
     """Yield kinds of blocks of which the design uses more than the device has."""
     if chip.resources is None:
@@ -60,9 +72,10 @@ def blocks_are_clocked_no_faster_than_they_can_be(chip: Chip) -> Iterator[Findin
     for engine, kind, block in _engines(chip):
         own = chip.engines[engine].clock or chip.clock
         if block.clock is not None and own * block.pump > block.clock:
-            what = f"{kind} at {show(own * block.pump, 'Hz')}"
-            most = show(block.clock / block.pump, "Hz")
-            yield Finding(chip.path_to("engines", engine, "clock"), what, f"{most} for {engine} at the most")
+            own_Hz, most_Hz = show(own * block.pump, "Hz"), show(block.clock, "Hz")
+            what = f"{engine} at {show(own, 'Hz')} clocks {kind} at {own_Hz}, which reach {most_Hz}"
+            expected = f"{show(block.clock / block.pump, 'Hz')} at the most"
+            yield Finding(chip.path_to("engines", engine, "clock"), what, expected)
 
 
 def _engines(chip: Chip) -> Iterator[tuple[str, str, Multipliers]]:
@@ -77,6 +90,7 @@ def _engines(chip: Chip) -> Iterator[tuple[str, str, Multipliers]]:
 RESOURCE_LAWS = (
     resources_are_named,
     formats_are_multiplied,
+    blocks_multiply_formats,
     blocks_are_enough,
     blocks_are_clocked_no_faster_than_they_can_be,
 )

@@ -166,9 +166,9 @@ def test_a_trace_may_name_adapters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ("0", "a number of adapters"), ("8:rnk=3", "did you mean 'rank'"), ("8:rank=0", "a whole number, such as rank=8"),
+    ("0", "a number of adapters"), ("8:rnk=3", "did you mean 'rank'"), ("8:rank=0", "a whole number from 1 to 1,000,000, such as rank=8"),
     ("8:targets=qx", "letters of qkvogud"), ("8:popularity=zip:1", "did you mean 'zipf'"),
-    ("8:popularity=zipf", "expected zipf:1.0"), ("8:popularity=shares:1/2/3", "3 shares of 8 adapters"),
+    ("8:popularity=zipf", "expected an exponent of 0 or more, such as zipf:1.0"), ("8:popularity=shares:1/2/3", "3 shares of 8 adapters"),
 ])  # fmt: skip
 def test_bad_texts_say_what_is_expected(text: str, told: str) -> None:
     with pytest.raises(UsageError) as caught:

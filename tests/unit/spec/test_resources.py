@@ -40,7 +40,8 @@ def test_a_wide_memory_needs_blocks_for_its_ports() -> None:
     [
         ("matrix.rows=384", "the design needs 24,576 dsp (matrix 24,576 by its int8); expected 12,288 at the most"),
         ("tensor_memory.capacity=12 MiB", "the design needs 1,536 uram (tensor_memory 1,536 by its capacity); expected 1,280"),
-        ("matrix.clock=900 MHz", "dsp at 900 MHz; expected 775 MHz for matrix at the most"),
+        ("matrix.clock=900 MHz", "matrix at 900 MHz clocks dsp at 900 MHz, which reach 775 MHz; expected 775 MHz at the most"),
+        ("resources.multipliers.dsp.macs.int9=2", "'int9' is no number format; expected int8, fp16"),
         ("resources.uses.matrix=dsq", "no multipliers 'dsq'; expected dsp; did you mean 'dsp'?"),
         ("resources.uses.sums=dsp", "no memory 'dsp'; expected bram, uram"),
         ("resources.uses.array=dsp", "no engine or memory 'array'"),
