@@ -28,7 +28,7 @@ def test_a_memory_that_two_fill_is_below_both() -> None:
 @pytest.mark.parametrize("name", [each.name for each in list_chips()])
 def test_every_chip_has_all_its_memories_there(name: str) -> None:
     chip = load_chip(name)
-    found = [each["name"] for each in facts(chip)]
+    found = [each["name"] for each in facts(chip) if "capacity_B" in each]
     local = [f"{view.core_kind}.{memory}" for view in chip.views() for memory in view.buffers]
     assert found == [*chip.memories, *local]
     assert {row[0].lstrip("│├└─ ") for row in rows(chip)} == set(found)
