@@ -57,7 +57,7 @@ POPULARITIES: dict[str, tuple[str, Callable[[int, Array], Array]]] = {
 """Popularities of adapters by name, with an example: all alike; the n-th n^-s times as much as the first (Zipf's law);
 shares of equally many adapters in their order."""
 EXPECTED = {"uniform": "no number", "zipf": "an exponent of 0 or more", "shares": "shares of 0 or more, not all 0"}
-"""What follows each of these names."""
+"""Numbers that follow each of these names."""
 
 
 def read_adapters(text: str) -> Adapters:
