@@ -11,7 +11,7 @@ from accelsim.report.text import percent
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import feeders
 from accelsim.spec.memory import Attachment, Buffer
-from accelsim.spec.resources import available, uses
+from accelsim.spec.resources import taken
 from accelsim.spec.yaml import load
 from accelsim.spec.yaml.instances import unknown_chips
 from accelsim.units import show
@@ -118,16 +118,9 @@ def resources(chip: Chip) -> list[str]:
 
 def blocks(chip: Chip) -> list[dict[str, Any]]:
     """Return a record for each kind of block that the design on an FPGA uses: how many there are, how many are used."""
-    found = list(uses(chip))
     return [
-        {
-            "name": kind,
-            "blocks": there,
-            "used": sum(use.blocks for use in found if use.kind == kind),
-            "parts": [use.part for use in found if use.kind == kind],
-        }
-        for kind, there in (available(chip.resources) if chip.resources is not None else {}).items()
-        if any(use.kind == kind for use in found)
+        {"name": kind, "blocks": there, "used": used, "parts": [use.part for use in by]}
+        for kind, there, used, by in taken(chip)
     ]
 
 

@@ -93,6 +93,18 @@ def _use(core: Core, resources: Resources, part: str, kind: str) -> Use | None:
     return None
 
 
-def available(resources: Resources) -> dict[str, int]:
-    """Return the blocks of the device, by kind."""
-    return {kind: each.count for kind, each in (resources.multipliers | resources.memories).items()}
+class Taken(NamedTuple):
+    """A kind of block: how many the device has, how many the design takes, and for what."""
+
+    kind: str
+    there: int
+    used: int
+    by: list[Use]
+
+
+def taken(chip: Chip) -> list[Taken]:
+    """Return what the design takes of each kind of block that it uses."""
+    found, resources = list(uses(chip)), chip.resources
+    kinds = resources.multipliers | resources.memories if resources is not None else {}
+    own = ((kind, each.count, [use for use in found if use.kind == kind]) for kind, each in kinds.items())
+    return [Taken(kind, there, sum(use.blocks for use in by), by) for kind, there, by in own if by]

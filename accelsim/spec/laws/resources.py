@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from accelsim.errors import brief, nearest
 from accelsim.spec.chip import Chip
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.names import nearest_format, operand_formats
-from accelsim.spec.resources import Multipliers, Use, available, uses
+from accelsim.spec.resources import Multipliers, taken
 from accelsim.units import show
 
 
@@ -54,16 +53,10 @@ def blocks_multiply_formats(chip: Chip) -> Iterator[Finding]:
 
 def blocks_are_enough(chip: Chip) -> Iterator[Finding]:
     """Yield kinds of blocks of which the design uses more than the device has."""
-    if chip.resources is None:
-        return
-    needed = defaultdict[str, list[Use]](list)
-    for use in uses(chip):
-        needed[use.kind].append(use)
-    for kind, there in available(chip.resources).items():
-        blocks = sum(use.blocks for use in needed[kind])
-        if blocks > there:
-            parts = ", ".join(f"{use.part} {use.blocks:,} by its {use.why}" for use in needed[kind])
-            what = f"the design needs {blocks:,} {kind} ({parts})"
+    for kind, there, used, by in taken(chip):
+        if used > there:
+            parts = ", ".join(f"{use.part} {use.blocks:,} by its {use.why}" for use in by)
+            what = f"the design needs {used:,} {kind} ({parts})"
             yield Finding(("resources", "uses"), what, f"{there:,} at the most, as the device has")
 
 
